@@ -24,10 +24,6 @@ class VaultSecret:
     path: VaultPath
     error: DbopsError | None = None
 
-    @property
-    def title(self) -> str:
-        return self.column.replace("_", " ").replace("ssh", "SSH").capitalize().replace("Ssh", "SSH")
-
 
 def secrets_in_vault() -> list[VaultSecret]:
     """Return every secret that is in Vault, without reading one. One query for each column."""

@@ -7,17 +7,14 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, Min, OuterRef, Subquery
 
 from dbops import __version__
-from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import ACTIVE, FINAL, REPLICAS, Approval, RunStatus, Status, StepState
-from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import (
     BackupRun,
     BackupSchedule,
     Hold,
-    Host,
     Instance,
     InstanceState,
     LoadTest,
@@ -30,6 +27,7 @@ from dbops.queries.audit.sinks import sinks
 from dbops.queries.availability.overview import sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.capacity import soon_by_cluster
+from dbops.queries.certificates import login_certificates, server_authorities
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now, wanted_replicas
 from dbops.queries.notifications.channels import channels
 
@@ -66,7 +64,7 @@ def metrics(now: datetime) -> Iterator[Metric]:
     yield from _processes(now)
     yield from _sinks()
     yield from _channels()
-    yield _certificates()
+    yield from _certificates()
 
 
 def _build() -> Metric:
@@ -249,23 +247,18 @@ def _sinks() -> Iterator[Metric]:
     yield from (waiting, dropped, sent)
 
 
-def _certificates() -> Metric:
-    """Return when the certificates beside the hosts' key files end; 0 for one that cannot be used. Each file is read once."""
-    metric = Metric("dbops_ssh_certificate_end_timestamp_seconds", "When the SSH certificate of a host ends.")
-    known: dict[str, float | None] = {}
-    for host in Host.objects.exclude(ssh_key_file="").defer("ssh_private_key").order_by("name"):
-        if host.ssh_key_file not in known:
-            known[host.ssh_key_file] = _end_of_certificate(host.ssh_key_file)
-        metric.add(known[host.ssh_key_file], host=host.name)
-    return metric
-
-
-def _end_of_certificate(key_file: str) -> float | None:
-    try:
-        found = certificate_of(Host(ssh_key_file=key_file))
-    except Refused:
-        return 0
-    return found.until.timestamp() if found and found.until else None
+def _certificates() -> Iterator[Metric]:
+    """Yield when certificates begin and end; 0 for one that cannot be used."""
+    begin = Metric("dbops_ssh_certificate_start_timestamp_seconds", "When the SSH certificate of a host begins.")
+    end = Metric("dbops_ssh_certificate_end_timestamp_seconds", "When the SSH certificate of a host ends.")
+    for one in login_certificates().found:
+        for host in one.hosts:
+            begin.add(one.since.timestamp() if one.since else 0, host=host)
+            end.add(one.until.timestamp() if one.until else None if one.key else 0, host=host)
+    authority = Metric("dbops_tls_ca_end_timestamp_seconds", "When the first CA of a cluster's servers ends.")
+    for ca in server_authorities():
+        authority.add(ca.until.timestamp(), cluster=ca.cluster)
+    yield from (begin, end, authority)
 
 
 def _processes(now: datetime) -> Iterator[Metric]:

@@ -19,7 +19,11 @@ def watch() -> bool:
         now = clock.now()
         return notification_events.write_events(
             lease,
-            states_now(now, limit_within=timedelta(days=settings.LIMIT_NOTICE_DAYS)),
+            states_now(
+                now,
+                limit_within=timedelta(days=settings.LIMIT_NOTICE_DAYS),
+                certificate_within=timedelta(days=settings.CERTIFICATE_NOTICE_DAYS),
+            ),
             news(now, lease.since),
             now,
             zone=timezone.get_current_timezone(),

@@ -142,6 +142,14 @@ _KINDS = (
         delay_seconds=3600,
     ),
     EventKind(
+        "certificate.ending",
+        "Certificate ends",
+        _WARNING,
+        True,
+        "A certificate of an SSH key, or the CA of a cluster's servers, ends within `DBOPS_CERTIFICATE_NOTICE_DAYS`, and "
+        "less than a quarter of its validity is left.",
+    ),
+    EventKind(
         "dashboard.process_silent",
         "Process silent",
         _CRITICAL,

@@ -110,6 +110,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_BASE_URL": lambda: settings.BASE_URL,
     "DBOPS_BLOCKED_TOO_LONG_SECONDS": lambda: settings.BLOCKED_TOO_LONG_SECONDS,
     "DBOPS_LIMIT_NOTICE_DAYS": lambda: settings.LIMIT_NOTICE_DAYS,
+    "DBOPS_CERTIFICATE_NOTICE_DAYS": lambda: settings.CERTIFICATE_NOTICE_DAYS,
     "DBOPS_NOTIFICATION_KEEP_DAYS": lambda: settings.NOTIFICATION_KEEP_DAYS,
     "DBOPS_TRACES_URL": lambda: settings.TRACES_URL,
     "DBOPS_API_TOKEN_MAX_DAYS": lambda: settings.API_TOKEN_MAX_DAYS,

@@ -119,6 +119,11 @@ class Credentials:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+def title_of(kind: str, column: str) -> str:
+    """Return what a secret is called on the pages."""
+    return (SECRETS.get(column) or OTHERS[kind, column])[0]
+
+
 def credentials(number: str | int, *, only_problems: bool = False) -> Credentials:
     """Return one page, clusters first, those with a problem before the others. Six queries."""
     owners = [*_clusters(), *_instances(), *_hosts(), *_others()]

@@ -9,14 +9,16 @@ from django.utils import timezone
 
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.notifications.certificates import ends_soon
 from dbops.engine.notifications.events import REPORT, Occurrence
 from dbops.engine.restore_tests.due import RestoreState
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Approval, RunStatus, Status
-from dbops.models import BackupRun, BackupSchedule, Rebuild
+from dbops.models import BackupRun, BackupSchedule, NotificationEvent, Rebuild
 from dbops.queries.admin.configuration import processes
 from dbops.queries.availability.report import last_week
 from dbops.queries.capacity import soon_by_cluster
+from dbops.queries.certificates import login_certificates, server_authorities
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now, wanted_replicas
 from dbops.queries.monitoring import tick_late_seconds
 from dbops.queries.restore_tests import restores
@@ -29,16 +31,18 @@ SOURCE_WATCHED = timedelta(days=7)
 REPORT_AFTER = timedelta(hours=6)
 SILENT_SECONDS, LATE_SECONDS = 60, 120
 PROCESSES = ("worker", "beat")
+CERTIFICATE = "certificate.ending"
 #: Ends of runs that say something about the next backup.
 _BAD_ENDS: dict[str, str] = {RunStatus.MISSED: "backup.missed", RunStatus.FAILED: "backup.failed"}
 _SAYING = (RunStatus.SUCCEEDED, *_BAD_ENDS)
 
 
-def states_now(now: datetime, *, limit_within: timedelta) -> list[Occurrence]:
+def states_now(now: datetime, *, limit_within: timedelta, certificate_within: timedelta) -> list[Occurrence]:
     """Return the states of all kinds that are so now. The number of queries does not depend on the size of the fleet.
 
     Args:
         limit_within: how near a limit of the capacity is reported.
+        certificate_within: how near the end of a certificate is reported.
     """
     clusters = clusters_now(now)
     names = {one.pk: one.name for one in clusters}
@@ -49,6 +53,7 @@ def states_now(now: datetime, *, limit_within: timedelta) -> list[Occurrence]:
         *_backups(),
         *_restore_tests(names, now),
         *_limits(names, now, limit_within),
+        *_certificates(now, certificate_within),
         *_processes(now),
     ]
 
@@ -169,6 +174,26 @@ def _limits(names: dict[int, str], now: datetime, within: timedelta) -> Iterator
             yield Occurrence(
                 "capacity.limit", f"{cluster} {wall.kind}", name, wall.instance, f"{wall.kind}, {when}", page
             )
+
+
+def _certificates(now: datetime, within: timedelta) -> Iterator[Occurrence]:
+    """Yield certificates that end soon. One in a Vault that is away stays as it was: it was not replaced."""
+    logins = login_certificates()
+    for one in logins.found:
+        if one.since and ends_soon(one.since, one.until, now, within):
+            cluster = next(iter(one.clusters)) if len(one.clusters) == 1 else ""
+            others = f" and {len(one.hosts) - 1} more" if len(one.hosts) > 1 else ""
+            detail = f"SSH certificate, until {one.until:%Y-%m-%d %H:%M} UTC"
+            yield Occurrence(CERTIFICATE, one.key, cluster, one.hosts[0] + others, detail, reverse("credentials"))
+    for ca in server_authorities():
+        if ends_soon(ca.since, ca.until, now, within):
+            page = reverse("inventory-edit", args=["cluster", ca.cluster])
+            detail = f"CA of the servers, until {ca.until:%Y-%m-%d %H:%M} UTC"
+            yield Occurrence(CERTIFICATE, f"ca {ca.pk}", ca.cluster, ca.cluster, detail, page)
+    if not logins.is_complete:
+        columns = ("slot", "cluster", "subject", "detail", "path")
+        for slot, *rest in NotificationEvent.objects.filter(kind=CERTIFICATE, resolved_at=None).values_list(*columns):
+            yield Occurrence(CERTIFICATE, slot.partition("|")[2], *rest)
 
 
 def _processes(now: datetime) -> Iterator[Occurrence]:

@@ -25,6 +25,7 @@ from dbops.fleetfile.conflicts import (
 from dbops.models import Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, PASSWORDS, SOCKET_ACCOUNTS
 from dbops.models.secret import is_set
+from dbops.security.tls_authorities import first_to_end
 from dbops.web.forms.inventory_base import InventoryForm, sentence
 from dbops.web.forms.inventory_fields import AddressesField, MinutesField, SecretTextarea, secret_field, socket_field
 
@@ -252,6 +253,9 @@ class ClusterForm(AccountsForm):
             else []
         )
         self.fields["approval_count"].required = False
+        if found := first_to_end(self.instance.tls_ca):
+            until = _("Valid until %(time)s UTC.") % {"time": f"{found.until:%Y-%m-%d %H:%M}"}
+            self.fields["tls_ca"].help_text = f"{self.fields['tls_ca'].help_text} {until}"
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", _("Host of the backup file")), *((name, name) for name in names), *lost]
 

@@ -18,6 +18,7 @@ from dbops.web.templatetags.phrases import translated
 
 KEEP = _("Stored. Leave empty to keep the current value.")
 NOT_SET = _("Not set")
+IN_VAULT = _("In Vault")
 #: Labels that Django makes of the names of columns.
 LABELS = (
     phrase("Name"),
@@ -54,7 +55,8 @@ class InventoryForm(forms.ModelForm):
         self.shown = "" if self.is_new else self._digest()
         self.initial["seen"] = self.shown
         for name in self.secrets:
-            self.fields[name].help_text = KEEP if self.before and is_set(self.before, name) else NOT_SET
+            kept = IN_VAULT if self.vault.shown.get(name) else KEEP
+            self.fields[name].help_text = kept if self.before and is_set(self.before, name) else NOT_SET
         for field in self.fields.values():
             if isinstance(field.label, str):  # of the model: a word of LABELS
                 field.label = translated(field.label)

@@ -43,6 +43,7 @@ def vault(request: HttpRequest) -> HttpResponse:
     context = {
         "vault": configured.VAULT,
         "secrets": found,
+        "rows": [(queries.title_of(one.kind, one.column), one) for one in found],
         "is_checked": is_checked,
         "failed": sum(one.error is not None for one in found),
     }

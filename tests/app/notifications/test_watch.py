@@ -33,6 +33,7 @@ from tests.app.restore_test_rows import ended_restore_test, made
 
 from . import rows
 from .conftest import Clock
+from .test_certificates import authority
 
 pytestmark = pytest.mark.django_db
 Trio = tuple[Instance, Instance, Instance]
@@ -51,7 +52,10 @@ def alive() -> None:
 
 
 def kinds() -> set[str]:
-    return {one.kind for one in states_now(clock.now(), limit_within=timedelta(days=30))}
+    return {
+        one.kind
+        for one in states_now(clock.now(), limit_within=timedelta(days=30), certificate_within=timedelta(days=14))
+    }
 
 
 def ended(trio: Trio, status: Status, **values: Any) -> Rebuild:
@@ -86,6 +90,12 @@ def near_limit(trio: Trio) -> None:
     CapacityForecast.objects.create(
         cluster=trio[0].cluster, computed_at=clock.now(), due_at=clock.now(), first_at=soon, soonest=to_record(wall)
     )
+
+
+def old_authority(trio: Trio) -> None:
+    now = clock.now()
+    trio[0].cluster.tls_ca = authority(now - timedelta(days=99), now + timedelta(days=13))
+    trio[0].cluster.save()
 
 
 def restored(trio: Trio, status: RunStatus, days: int) -> None:
@@ -125,6 +135,7 @@ CASES: dict[str, tuple[set[str], Any]] = {
     "test failed": ({"restore_test.failed"}, lambda trio: restored(trio, RunStatus.FAILED, 1)),
     "test old": ({"restore_test.old"}, lambda trio: restored(trio, RunStatus.SUCCEEDED, 90)),
     "limit": ({"capacity.limit"}, near_limit),
+    "certificate": ({"certificate.ending"}, old_authority),
     "source left": ({"source.stopped", "cluster.short", "cluster.blocked"}, left_stopped),
     "no beat": (
         {"dashboard.process_silent"},
@@ -270,7 +281,7 @@ def test_process_that_was_overtaken_writes_nothing(trio: Trio) -> None:
     NotificationWatch.objects.update(lease_until=clock.now() - timedelta(seconds=1))
     assert watch()
     missed(trio)
-    found = states_now(clock.now(), limit_within=timedelta(days=1))
+    found = states_now(clock.now(), limit_within=timedelta(days=1), certificate_within=timedelta(days=1))
     values: dict[str, Any] = {"zone": clock.now().tzinfo, "delays": {}}
     assert found
     assert not notification_events.write_events(late, found, [], clock.now(), **values)

@@ -110,5 +110,5 @@ def test_event_names_are_stable() -> None:
         *("rebuild.needs_approval", "rebuild.waiting", "rebuild.done", "rebuild.failed", "rebuild.lost"),
         *("source.stopped", "cluster.blocked", "cluster.short", "cluster.unprotected"),
         *("backup.missed", "backup.failed", "backup.small", "restore_test.failed", "restore_test.old"),
-        *("capacity.limit", "dashboard.process_silent", "dashboard.ticks_late", "report.weekly"),
+        *("capacity.limit", "certificate.ending", "dashboard.process_silent", "dashboard.ticks_late", "report.weekly"),
     ]
