@@ -39,6 +39,8 @@ ENCRYPTION_KEYS = clearly(read_or_make)(
 ).split(",")
 ENCRYPTION_KEYS_IN_FILE = not os.environ.get("DBOPS_ENCRYPTION_KEY")
 
+# Public keys of the CAs of host certificates; empty: none.
+SSH_HOST_CA_FILE = os.environ.get("DBOPS_SSH_HOST_CA_FILE", "")
 # Vault or OpenBao with secrets of the inventory; without an address: none.
 VAULT = clearly(read_vault)(os.environ)
 

@@ -13,7 +13,17 @@ from typing import Any
 
 import paramiko
 
-from dbops.drivers.ssh_transport import LOST, Patience, SshAddress, close, log_in, negotiate, tcp, unreachable
+from dbops.drivers.ssh_transport import (
+    LOST,
+    Patience,
+    SshAddress,
+    close,
+    log_in,
+    negotiate,
+    presented_certificate,
+    tcp,
+    unreachable,
+)
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.hosts.host_keys import HostKey
 
@@ -61,6 +71,15 @@ def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0, *, jum
     transport, found = negotiate(place, lambda: _dial(place, patience), timeout_seconds, pinned=None)
     close(transport)
     return found
+
+
+def fetch_host_certificate(
+    address: str, port: int, timeout_seconds: float = 5.0, *, jump: SshAddress | None = None
+) -> str:
+    """Return the certificate of a host's key as a line, ``""`` without one. Raises as ``fetch_host_key``."""
+    place = SshAddress(address, port, "", "", jump=jump)
+    patience = Patience(timeout_seconds, dead_after_seconds=timeout_seconds)
+    return presented_certificate(place, lambda: _dial(place, patience), timeout_seconds)
 
 
 def forwarded_socket(jump: SshAddress, host: str, port: int, *, timeout_seconds: float = 5.0) -> socket.socket:

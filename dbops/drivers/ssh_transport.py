@@ -1,5 +1,6 @@
 """SSH transports: TCP or a channel, key exchange, pinned host key, login. With ``ssh`` and ``ssh_jumps``, all that imports paramiko."""
 
+import base64
 import contextlib
 import io
 import logging
@@ -16,7 +17,13 @@ from paramiko.ssh_exception import IncompatiblePeer
 
 from dbops.drivers.gate import Gate
 from dbops.engine.errors import NoAccess, Refused, Unreachable
-from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
+from dbops.engine.hosts.host_keys import (
+    HOST_CERTIFICATE_ALGORITHMS,
+    HOST_KEY_ALGORITHMS,
+    HostKey,
+    fingerprint_of_blob,
+    parse_host_key,
+)
 
 # paramiko logs tracebacks of its own thread; the caller gets relevant errors as exceptions
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -143,6 +150,24 @@ def negotiate(
         close(transport)
         raise unreachable(address, error) from None
     return transport, HostKey(key.get_name(), key.get_base64(), fingerprint_of_blob(key.asbytes()))
+
+
+def presented_certificate(address: SshAddress, dial: Callable[[], Any], timeout_seconds: float) -> str:
+    """Return the certificate of a host's key, as a line; ``""`` if the host has none. Nothing of it is checked, but that the host has
+    the key. Raises ``Unreachable`` (``ssh.unreachable``).
+    """
+    transport = _transport(address, dial, timeout_seconds)
+    transport.get_security_options().key_types = HOST_CERTIFICATE_ALGORITHMS
+    try:
+        transport.start_client(timeout=timeout_seconds)
+        found = transport.get_remote_server_key().public_blob
+    except IncompatiblePeer:
+        return ""
+    except LOST as error:
+        raise unreachable(address, error) from None
+    finally:
+        close(transport)
+    return f"{found.key_type} {base64.b64encode(found.key_blob).decode()}" if found else ""
 
 
 def _transport(address: SshAddress, dial: Callable[[], Any], timeout_seconds: float) -> paramiko.Transport:

@@ -1,6 +1,6 @@
 """Check private keys and host keys of the inventory."""
 
-from dbops.drivers.ssh_jumps import fetch_host_key
+from dbops.drivers.ssh_jumps import fetch_host_certificate, fetch_host_key
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.host_keys import HostKey, parse_host_key
@@ -52,3 +52,8 @@ def fingerprint_or_empty(text: str) -> str:
 def presented_host_key(address: str, port: int, jump: SshAddress | None) -> HostKey:
     """Return a host's current key without logging in, through its jump host if it has one. Raises as ``fetch_host_key``."""
     return fetch_host_key(address, port, timeout_seconds=FETCH_TIMEOUT_SECONDS, jump=jump)
+
+
+def presented_host_certificate(address: str, port: int, jump: SshAddress | None) -> str:
+    """Return the certificate of a host's key, ``""`` without one, without logging in. Raises as ``fetch_host_certificate``."""
+    return fetch_host_certificate(address, port, timeout_seconds=FETCH_TIMEOUT_SECONDS, jump=jump)

@@ -1,7 +1,9 @@
-"""OpenSSH certificates of users: read what is in them. Whether a host accepts one, the host decides."""
+"""OpenSSH certificates: read those of users, which the host checks, and check those of hosts."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
@@ -13,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dbops.engine.errors import Refused
-from dbops.engine.hosts.host_keys import fingerprint_of
+from dbops.engine.hosts.host_keys import HostKey, fingerprint_of, parse_host_key
 
 FOREVER = 2**64 - 1
 LATEST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp())
@@ -55,3 +57,56 @@ def read_certificate(text: str) -> UserCertificate:
         until=ends,
         fingerprint=fingerprint_of(key),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class HostCertificate:
+    """A valid certificate of a host. ``until``: when it ends, ``None`` for never. ``authority``: fingerprint of the key that signed it."""
+
+    key: HostKey
+    name: str
+    principals: tuple[str, ...]
+    until: datetime | None
+    authority: str
+
+
+def read_authorities(file: Path) -> list[str]:
+    """Return the public keys of a file, one a line. Raises ``OSError``, and ``Refused`` (``ssh.bad_host_key``)."""
+    lines = (line.strip() for line in file.read_text().splitlines())
+    return [parse_host_key(line).line for line in lines if line and not line.startswith("#")]
+
+
+def check_host_certificate(
+    text: str, *, authorities: Collection[str], names: Collection[str], now: datetime
+) -> HostCertificate:
+    """Return a certificate that proves a host's key.
+
+    Args:
+        authorities: keys that may sign, ``type base64``.
+        names: by which the host is known; the certificate must contain one of them.
+
+    Raises:
+        Refused: it proves nothing (``ssh.host_certificate``).
+    """
+    try:
+        found = load_ssh_public_identity(text.strip().encode())
+        if not isinstance(found, SSHCertificate) or found.type is not SSHCertificateType.HOST:
+            raise ValueError("it is not a certificate of a host")
+        found.verify_cert_signature()
+        signer = found.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+        key = parse_host_key(found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
+        principals = tuple(name.decode("utf-8", "replace") for name in found.valid_principals)
+        if signer not in authorities:
+            raise ValueError(f"it is signed by another CA, {fingerprint_of(signer)}")
+        if found.critical_options:
+            raise ValueError("it has critical options, which no host certificate has")
+        if not set(principals) & set(names):
+            raise ValueError(f"it is for {', '.join(principals) or 'no name'}, not for {' or '.join(sorted(names))}")
+        if not found.valid_after <= now.timestamp() < found.valid_before:
+            raise ValueError("it is not valid at this time")
+    except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
+        raise Refused(
+            "ssh.host_certificate", "Checking the certificate of a host", cause=str(error) or "its signature is wrong"
+        ) from None
+    ends = None if found.valid_before == FOREVER else datetime.fromtimestamp(min(found.valid_before, LATEST), UTC)
+    return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, ends, fingerprint_of(signer))

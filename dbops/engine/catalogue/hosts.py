@@ -105,6 +105,18 @@ _SSH = (
         "Issue a new certificate, or repair what renews it. dbops reads the file again for each connection.",
     ),
     operator(
+        "ssh.host_certificate",
+        "The host's certificate proves nothing: another CA, another name, another time, or another kind of certificate.",
+        "No key was accepted.",
+        "Issue a new host certificate, or add its CA to the file of `DBOPS_SSH_HOST_CA_FILE`. Or compare the key on the host.",
+    ),
+    operator(
+        "ssh.host_ca_file",
+        "The file with the CAs of host certificates can't be read.",
+        "No key was accepted.",
+        "Correct `DBOPS_SSH_HOST_CA_FILE`. It has one public key a line.",
+    ),
+    operator(
         "ssh.bad_key",
         "The private key can't be used: it has a passphrase, or is not Ed25519, ECDSA or RSA.",
         UNCHANGED,

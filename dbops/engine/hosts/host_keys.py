@@ -16,6 +16,10 @@ HOST_KEY_ALGORITHMS: dict[str, tuple[str, ...]] = {
     "ecdsa-sha2-nistp521": ("ecdsa-sha2-nistp521",),
     "ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256"),
 }
+#: The same with a certificate of the key.
+HOST_CERTIFICATE_ALGORITHMS = tuple(
+    f"{name}-cert-v01@openssh.com" for names in HOST_KEY_ALGORITHMS.values() for name in names
+)
 
 
 @dataclass(frozen=True, slots=True)

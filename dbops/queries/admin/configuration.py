@@ -60,6 +60,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_OIDC_GROUPS_CLAIM": lambda: settings.OIDC_GROUPS_CLAIM,
     "DBOPS_OIDC_GROUPS": lambda: ", ".join(f"{theirs}={ours}" for theirs, ours in settings.OIDC_GROUPS.items()),
     "DBOPS_RECOVERY_ACCOUNT": lambda: settings.RECOVERY_ACCOUNT,
+    "DBOPS_SSH_HOST_CA_FILE": lambda: settings.SSH_HOST_CA_FILE,
     **{variable: partial(getattr, settings.VAULT, name) for name, variable in VARIABLES.items()},
     "DBOPS_DEBUG": lambda: int(settings.DEBUG),
     "DBOPS_LOG_FORMAT": lambda: settings.LOG_FORMAT,

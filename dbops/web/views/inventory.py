@@ -18,9 +18,11 @@ from dbops.engine.errors import DbopsError, Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.operations import fleet
+from dbops.operations.host_certificates import read_host_certificate
 from dbops.queries.admin import connection_tests as tests
 from dbops.queries.admin.accounts import roles_on_cluster
 from dbops.queries.rebuilds.lineage import lineage_of
+from dbops.security.ssh_certificates import HostCertificate
 from dbops.web.decorators import operator_page, settings_page, user_of, viewer_page
 from dbops.web.exports.record import exported
 from dbops.web.forms.inventory import ClusterForm, HostForm, InstanceForm, InventoryForm
@@ -162,11 +164,13 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
     """Show the pinned key; on POST read or accept the key that the host presents."""
     host = get_object_or_404(Host, name=name)
     found: sshkeys.HostKey | None = None
+    certificate: HostCertificate | None = None
     problem: DbopsError | None = None
     action = request.POST.get("action", "")
     try:
         if action == "read":
-            found = fleet.read_host_key(host)
+            certificate = read_host_certificate(host)
+            found = certificate.key if certificate else fleet.read_host_key(host)
         elif action == "accept":
             fleet.accept_host_key(
                 actor=user_of(request),
@@ -183,6 +187,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
         "host": host,
         "pinned": sshkeys.fingerprint_or_empty(host.host_key),
         "found": found,
+        "certificate": certificate,
         "is_same": found is not None and found.line == host.host_key,
         "problem": problem,
     }
