@@ -67,7 +67,7 @@ def unmarked(source: str) -> Iterator[tuple[int, str]]:
         if token.startswith(("{#", "<!", "{% comment")) or not token:
             continue
         if token.startswith(("{{", "{%")):
-            yield from ((line, found.group(0)) for found in _ARGUMENTS.finditer(token))
+            yield from ((line, found.group(0)) for found in _ARGUMENTS.finditer(token) if _is_text(found.group(1)))
         elif token.startswith("<") and (tag := re.match(r"</?\s*([a-zA-Z0-9]+)", token)):
             name = tag.group(1).lower()
             if name in _SKIPPED:

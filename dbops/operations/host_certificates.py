@@ -6,6 +6,7 @@ from django.conf import settings
 
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.fleetfile import sshkeys
 from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import Host
@@ -25,7 +26,7 @@ def read_host_certificate(host: Host) -> HostCertificate | None:
         authorities = read_authorities(Path(settings.SSH_HOST_CA_FILE))
     except (OSError, UnicodeDecodeError, Refused) as error:
         found = getattr(error, "strerror", None) or getattr(error, "cause", "") or "it is not text"
-        raise Refused("ssh.host_ca_file", "Reading the CAs of host certificates", cause=found) from None
+        raise Refused("ssh.host_ca_file", phrase("Reading the CAs of host certificates"), cause=found) from None
     text = sshkeys.presented_host_certificate(host.ssh_address, host.ssh_port, jump_of(host))
     if not text:
         return None

@@ -12,14 +12,15 @@ from django.utils.cache import patch_vary_headers
 CHOSEN = "chosen_language"
 YEAR_SECONDS = 365 * 86400
 #: What programs read is English: the API, metrics and health, and exported files, by address or by ``?format=``.
-MACHINES = re.compile(r"/(api|healthz)/|/metrics$|.*\.(csv|json|ics)$")
+MACHINES = re.compile(r"/(api|healthz)/|/metrics$")
+FILES = (".csv", ".json", ".ics")
 
 
 class LanguageMiddleware(LocaleMiddleware):
     """Read the choice from a cookie, which needs no query. Logins and choices set it."""
 
     def process_request(self, request: HttpRequest) -> None:
-        if MACHINES.match(request.path_info) or "format" in request.GET:
+        if MACHINES.match(request.path_info) or request.path_info.endswith(FILES) or "format" in request.GET:
             translation.activate(settings.LANGUAGE_CODE)
             request.LANGUAGE_CODE = settings.LANGUAGE_CODE
         else:

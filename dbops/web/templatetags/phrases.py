@@ -7,7 +7,6 @@ from typing import Any
 from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
-from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext, pgettext
 
 from dbops.engine.phrases import Phrase

@@ -9,7 +9,6 @@ from typing import Any
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -21,21 +20,20 @@ from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_key, moment_of
 from dbops.engine.states import REPLICAS
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
-from dbops.operations.follow_up_options import choices_of, follow_up_options
+from dbops.operations.follow_up_options import choices_of
 from dbops.operations.rate_limit import can_be_held
 from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, request_rebuild
-from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
+from dbops.operations.start_options import EXPIRES_HOURS, default_expires_hours, offered_start_options
 from dbops.operations.strict_places import approval_need
-from dbops.queries.fleet.cluster import InstanceRow, cluster_row
+from dbops.queries.fleet.cluster import cluster_row
 from dbops.security.permissions import require_operator
+from dbops.web.blocking_reasons import again_blocking_reasons, blocking_reasons, start_blocking_reasons
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
-from dbops.web.templatetags.phrases import translated
 from dbops.web.views.plan_url import plan_url
 
 #: The form field that fixes a refusal, by code.
@@ -90,14 +88,6 @@ class MethodChoice:
     compared: MethodComparison
     url: str
     is_chosen: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BlockingReason:
-    """One reason why the form cannot be submitted now."""
-
-    code: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,65 +345,6 @@ def _start_choice(choice: StartOption, url: Callable[..., str], start: StartOpti
     is_elsewhere = choice.way is StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
-
-
-def start_blocking_reasons(offered: StartOptions, start: StartOption | None, asked: str) -> list[BlockingReason]:
-    """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
-
-    If the requested option is gone, a person must choose again: no other option replaces it.
-    """
-    if start is None:
-        return []
-    if asked not in ("", start.key, StartMode.SOON):
-        gone = _("The selected start option is no longer available. Choose again.")
-        return [BlockingReason("start_gone", gone)]
-    if start.is_possible:
-        return []
-    blocking = [
-        item for item in offered.eligibility.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)
-    ]
-    if blocking and not start.not_before:
-        return [
-            BlockingReason(f"blocker.{item.kind.name.lower()}", f"{translated(item.text)} {translated(item.reason)}")
-            for item in blocking
-        ]
-    return (
-        [
-            BlockingReason(
-                "start",
-                _("%(title)s: %(reason)s") % {"title": translated(start.title), "reason": translated(start.reason)},
-            )
-        ]
-        if start.is_deferred and start.reason
-        else []
-    )
-
-
-def again_blocking_reasons(again: Rebuild | None) -> list[BlockingReason]:
-    """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
-    if again is None or (option := follow_up_options(again)["again"]).is_possible:
-        return []
-    return [BlockingReason(f"again.{option.code}", translated(option.reason))]
-
-
-def blocking_reasons(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[BlockingReason]:
-    """Return why the form cannot be submitted now."""
-    reasons = []
-    if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append(BlockingReason("access", _("You have read access. Only operators can start a rebuild.")))
-    if row.rebuild:
-        status = translated(row.rebuild.status)
-        busy = {"number": row.rebuild.pk, "name": row.instance.name, "status": status}
-        reasons.append(BlockingReason("busy", _("Rebuild %(number)s of %(name)s is %(status)s.") % busy))
-    if found and found.refusals:
-        reasons += [
-            BlockingReason(
-                f"finding.{one.code}",
-                _("Check failed: %(title)s. %(seen)s") % {"title": translated(one.title), "seen": translated(one.seen)},
-            )
-            for one in found.refusals
-        ]
-    return reasons
 
 
 def _source(target: Instance, name: str) -> Instance | None:

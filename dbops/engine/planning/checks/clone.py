@@ -132,7 +132,8 @@ def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
             max_allowed_packet=gib(facts.max_allowed_packet),
             packet_bytes=gib(PACKET_BYTES),
         )
-        yield refusal(code, title, seen, "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024 on the source.")
+        advice = phrase("{statement} on the source.", statement="SET GLOBAL max_allowed_packet = 64 * 1024 * 1024")
+        yield refusal(code, title, seen, advice)
     else:
         yield ok(code, title, gib(facts.max_allowed_packet))
 
