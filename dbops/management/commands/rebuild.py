@@ -90,7 +90,7 @@ class Command(DbopsCommand):
             "--rate",
             type=float,
             metavar="MIB",
-            help="limit the rebuild's stream to this many MiB/s; 0: no limit",
+            help="limit the stream to this many MiB/s; 0: no limit. With --reason or --again: of the new rebuild, else of the unfinished one",
         )
         parser.add_argument("--priority", type=int, help="set the priority of the instance's queued rebuild")
         parser.add_argument(
@@ -105,7 +105,7 @@ class Command(DbopsCommand):
             if options["cancel"] or options["cancel_comparison"]:
                 (self._cancel if options["cancel"] else self._cancel_comparison)(target, options["user"])
                 return
-            if options["rate"] is not None:
+            if options["rate"] is not None and not (options["reason"] or options["again"]):
                 self._set_rate(target, options["user"], options["rate"])
                 return
             if options["first"] or options["priority"] is not None:
@@ -138,6 +138,7 @@ class Command(DbopsCommand):
                 )
                 self._show_plan(plan, start_options)
                 sys.exit(0 if plan.is_possible else REFUSED)
+            rate = _bytes(options["rate"]) if options["rate"] is not None else last and last.stream_rate
             rebuild = request_rebuild(
                 actor=actor_named(options["user"]),
                 target=target,
@@ -152,7 +153,7 @@ class Command(DbopsCommand):
                 expires_hours=options["expires_hours"],
                 joins=self._unfinished(options["with_target"]) if options["with_target"] else None,
                 repeats=last,
-                rate=last.stream_rate if last and can_be_held(method) else None,
+                rate=rate if can_be_held(method) else None,
                 ticket=options["ticket"],
             )
         except Refused as error:
@@ -223,8 +224,7 @@ class Command(DbopsCommand):
 
     def _set_rate(self, target: Instance, user: str | None, mib: float) -> None:
         rebuild = self._unfinished(target.name)
-        # NaN and infinity become 0, which is refused as too slow; only an exact 0 removes the limit
-        rate = (round(mib * MIB) if isfinite(mib) else 0) if mib else None
+        rate = _bytes(mib)
         set_stream_rate(actor=actor_named(user), rebuild=rebuild, rate=rate)
         text = f"The stream of rebuild {rebuild.pk} {f'is limited to {mib:g} MiB/s' if rate else 'has no rate limit'}."
         self._write({"rebuild": rebuild.pk, "stream_rate": rebuild.stream_rate}, text)
@@ -324,6 +324,11 @@ class Command(DbopsCommand):
             "certificate": rebuild.checkpoint.get("certificate"),
             "row_comparison": as_record(comparison_of(rebuild.pk)),
         }
+
+
+def _bytes(mib: float) -> int | None:
+    """Return bytes a second; ``None`` for an exact 0. NaN and infinity become 0, which is refused as too slow."""
+    return (round(mib * MIB) if isfinite(mib) else 0) if mib else None
 
 
 def _add_controls(parser: CommandParser) -> None:

@@ -59,6 +59,15 @@ def test_plan_command_has_the_same_content_as_json(trio: tuple[Instance, ...]) -
     assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
 
 
+def test_rate_with_a_reason_is_of_the_new_rebuild_and_alone_of_the_unfinished_one(trio: tuple[Instance, ...]) -> None:
+    with pytest.raises(CommandError):
+        say("--rate", "16")
+    assert say("--reason", "disk died", "--rate", "16")[1] == 0
+    assert Rebuild.objects.get().stream_rate == 16 * 2**20
+    assert say("--rate", "8")[1] == 0
+    assert Rebuild.objects.get().stream_rate == 8 * 2**20
+
+
 def test_rebuild_command_stores_start_and_expiry(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1])
     text, status = say("--reason", "disk died", "--start", f"after-run:{run.pk}", "--expires-hours", "3")
