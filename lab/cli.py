@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -60,12 +61,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_up(up: argparse.ArgumentParser) -> None:
-    # no defaults here: missing options come from the existing lab
+    # no other defaults here: missing options come from the existing lab
     up.add_argument("--size", dest="size_bytes", type=size, help="data on each host (default 1G)")
     up.add_argument("--replicas", type=int, help="default 1")
     up.add_argument("--backups", type=int, help="default 1")
     up.add_argument("--tables", type=int, help="number of tables (default 4)")
-    up.add_argument("--network", help="first three octets of the addresses (default 127.0.1)")
+    network = os.environ.get("LAB_NETWORK")
+    up.add_argument(
+        "--network", default=network, help="first three octets of the addresses (default LAB_NETWORK or 127.0.1)"
+    )
     up.add_argument("--first", type=int, help="last octet of the primary's address (default 11)")
     up.add_argument("--parallel-appliers", type=int, help="applier threads of each replica (default 0)")
     up.add_argument("--flavor", choices=list(FLAVORS), help="default mariadb")

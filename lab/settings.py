@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from lab.errors import LabError
 
 MARKER_FILE = "lab.json"
 MARKER_FORMAT = "dbops-lab 1"
-DEFAULT_PARENT = Path("/var/tmp/dbops-lab")
+DEFAULT_PARENT = Path(os.environ.get("LAB_PARENT", "/var/tmp/dbops-lab"))
 MIB = 1024 * 1024
 UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB, "T": 1024 * 1024 * MIB}
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 from script.lib import supervisor
 from script.lib.once import REPLICA, Report, rebuild_once
 from script.lib.options import parse
-from script.lib.stage import FOLDER, Stage
+from script.lib.stage import FOLDER, ROOT, Stage, read_settings
 from script.lib.supervisor import Failed, StopFlag, Stopped
 
 RUNNING_FILE = FOLDER / "running.json"
@@ -33,7 +33,7 @@ def begin(options: argparse.Namespace, stop: StopFlag) -> Stage:
     if options.fresh:
         for file in FOLDER.glob("dbops.sqlite3*"):
             file.unlink()
-    return Stage(stop, say, options.port)
+    return Stage(stop, say, options.port, read_settings(options.settings) if options.settings else {})
 
 
 def raise_curtain(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
@@ -60,6 +60,7 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
         stage.wait_for_web()
     with stage.step("a write load on the primary"):
         stage.start_load()
+    stage.write_command_line()
     RUNNING_FILE.write_text(json.dumps({"address": stage.address}))
     say(
         f"\n  dbops is at   {stage.address}\n  the sample at {stage.sample_address}  (eight weeks of generated history, no real servers)\n"
@@ -67,7 +68,7 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
     say(
-        f"\n  Break a replica:  script/lab break replica-1\n  Command line:     {stage.command_line}\n"
+        f"\n  Break a replica:  script/lab break replica-1\n  Command line:     {stage.command_line.relative_to(ROOT)}\n"
         f"  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
     )
     while True:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 import shlex
 import socket
@@ -9,10 +10,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from script.lib import supervisor
@@ -36,10 +38,29 @@ def is_marked(mark: Path) -> bool:
     return mark.exists() and mark.read_text() == supervisor.boot_id()
 
 
+def read_settings(file: str) -> dict[str, str]:
+    """Return the settings of a file: lines of ``NAME=VALUE``. Raises ``Failed`` for another line, or if it cannot be read."""
+    try:
+        lines = [line.strip() for line in Path(file).read_text().splitlines()]
+    except (OSError, ValueError) as error:
+        raise Failed(f"--settings {file}: {error}") from None
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    for line in wanted:
+        if not re.match(r"DBOPS_[A-Z0-9_]+=", line):
+            raise Failed(f"--settings {file}: {line.partition('=')[0]} is not a setting of dbops")
+    return dict(line.split("=", 1) for line in wanted)
+
+
 class Stage:
     """Start and stop everything; restore the earlier state of the lab at the end."""
 
-    def __init__(self, stop: StopFlag, say: Callable[[str], None], web_port: int | None) -> None:
+    def __init__(
+        self,
+        stop: StopFlag,
+        say: Callable[[str], None],
+        web_port: int | None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.stop, self.say = stop, say
         self.processes: list[Process] = []
         self.durations: list[tuple[str, float]] = []
@@ -47,8 +68,9 @@ class Stage:
         self.web_port = web_port or supervisor.free_port(WEB_PORT)
         self.redis_port = supervisor.free_port(REDIS_PORT)
         self.sample_port = 0
-        self.environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
+        #: of a person; the sample does not get them
+        self.settings = settings
+        own = {
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "DBOPS_STATE_DIR": str(FOLDER),
@@ -59,18 +81,27 @@ class Stage:
             "DBOPS_PROBE_INTERVAL_SECONDS": "5",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",  # no user reads from these servers
         }
+        if taken := sorted(own.keys() & settings.keys()):
+            raise Failed(f"the demonstration itself sets {', '.join(taken)}")
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")}
+        self.environment = {**inherited, **settings, **own}
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.web_port}/"
 
     @property
-    def command_line(self) -> str:
-        """The start of a shell command that uses the demonstration's database and Redis, for the checkout's folder."""
-        variables = " ".join(
-            f"{name}={shlex.quote(self.environment[name])}" for name in ("DBOPS_STATE_DIR", "DBOPS_REDIS_URL")
-        )
-        return f"{variables} .venv/bin/python manage.py"
+    def command_line(self) -> Path:
+        """The program that is ``manage.py`` with the demonstration's settings."""
+        return Path(self.environment["DBOPS_STATE_DIR"]) / "dbops"
+
+    def write_command_line(self) -> None:
+        """Write that program. It is for its owner alone, as settings may have secrets."""
+        names = [name for name in self.environment if name.startswith(("DBOPS_", "PYTHONPATH"))]
+        lines = [f"export {name}={shlex.quote(self.environment[name])}" for name in names]
+        run = shlex.join([PYTHON, str(ROOT / "manage.py")])
+        self.command_line.touch(0o700)
+        self.command_line.write_text("\n".join(["#!/bin/sh", *lines, f'exec {run} "$@"', ""]))
 
     @property
     def sample_address(self) -> str:
@@ -200,7 +231,7 @@ class Stage:
         for file in SAMPLE_FOLDER.glob("dbops.sqlite3*"):
             file.unlink()
         self.sample_port = supervisor.free_port(self.web_port + 1)
-        environment = self.environment | {
+        environment = {key: value for key, value in self.environment.items() if key not in self.settings} | {
             "DBOPS_STATE_DIR": str(SAMPLE_FOLDER),
             "DBOPS_WEB_PORT": str(self.sample_port),
             "DBOPS_SAMPLE": "1",
