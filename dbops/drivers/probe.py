@@ -133,6 +133,8 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
     # reading took too long: keep the old sizes, and retry after the normal interval
     measured_at = now if measured else known.measured_at
     sizes = {name: getattr(known, name) for name in ("data_bytes", "total_bytes", "kept_bytes")}
+    if found.is_empty:
+        sizes |= {"data_bytes": 0, "total_bytes": 0}  # plans count on the space of the old data
     return replace(found, measured_at=measured_at, **sizes)
 
 

@@ -92,6 +92,16 @@ def test_sizes_are_not_kept_for_another_directory(tmp_path: Path) -> None:
     assert (again.total_bytes, again.measured_at) == (0, NOW + timedelta(1))
 
 
+def test_emptied_directory_has_no_bytes_before_its_next_measurement(tmp_path: Path) -> None:
+    shell, file = FakeShell(runs_here=True), tmp_path / "ibdata1"
+    file.write_bytes(bytes(5000))
+    old = replace(ask(shell, tmp_path, inspect=Inspect.ALL).datadir, measured_at=NOW)
+    assert old.total_bytes
+    file.unlink()
+    found = with_sizes(ask(shell, tmp_path).datadir, False, NOW, InstanceFacts(NOW, datadir=old))
+    assert (found.total_bytes, found.data_bytes, found.measured_at) == (0, 0, NOW)
+
+
 def test_grants_that_a_server_does_not_tell_are_unknown() -> None:
     """As with ``--skip-grant-tables``: all else of the server is still read."""
     database = FakeDatabase()
