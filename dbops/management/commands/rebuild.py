@@ -90,7 +90,7 @@ class Command(DbopsCommand):
             "--rate",
             type=float,
             metavar="MIB",
-            help="limit the stream to this many MiB/s; 0: no limit. With --reason or --again: of the new rebuild, else of the unfinished one",
+            help="limit the stream to this many MiB/s; 0: no limit. Without --reason and --again: of the unfinished rebuild",
         )
         parser.add_argument("--priority", type=int, help="set the priority of the instance's queued rebuild")
         parser.add_argument(
