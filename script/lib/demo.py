@@ -53,8 +53,9 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     raise_curtain(stage, options)
     with stage.step("accounts"):
         people = stage.make_people()
-    with stage.step("sample: a fleet with generated history, in its own database"):
-        stage.start_sample(people)
+    if not options.no_sample:
+        with stage.step("sample: a fleet with generated history, in its own database"):
+            stage.start_sample(people)
     with stage.step("web, worker and beat"):
         stage.start_processes("worker", "beat", "web")
         stage.wait_for_web()
@@ -62,9 +63,10 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
         stage.start_load()
     stage.write_command_line()
     RUNNING_FILE.write_text(json.dumps({"address": stage.address}))
-    say(
-        f"\n  dbops is at   {stage.address}\n  the sample at {stage.sample_address}  (eight weeks of generated history, no real servers)\n"
-    )
+    say(f"\n  dbops is at   {stage.address}")
+    if stage.sample_port:
+        say(f"  the sample at {stage.sample_address}  (eight weeks of generated history, no real servers)")
+    say("")
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
     say(

@@ -14,6 +14,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--fresh", action="store_true", help="first remove the lab and database of an earlier demonstration"
     )
+    parser.add_argument("--no-sample", action="store_true", help="do not start the sample fleet")
     parser.add_argument("--settings", metavar="FILE", help="more settings of dbops: lines of NAME=VALUE")
     parser.add_argument("--keep", action="store_true", help="keep the lab's servers running at the end")
     parser.add_argument("--json", action="store_true", help="with --once: print a JSON object as the last line")

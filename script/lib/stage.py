@@ -181,8 +181,11 @@ class Stage:
         supervisor.wait_until(self._redis_answers, "Redis", 20, self.processes, self.stop)
 
     def wait_for_web(self) -> None:
-        """Wait until both printed addresses answer."""
-        for address, what in ((self.address, "the web process"), (self.sample_address, "the sample's web process")):
+        """Wait until each printed address answers."""
+        found = [(self.address, "the web process")]
+        if self.sample_port:
+            found.append((self.sample_address, "the sample's web process"))
+        for address, what in found:
             answers = partial(self._web_answers, address)
             supervisor.wait_until(answers, f"the first answer of {what}", 60, self.processes, self.stop)
 
