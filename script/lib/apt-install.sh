@@ -4,7 +4,7 @@
 set -eu
 
 policy=/usr/sbin/policy-rc.d
-units="ssh redis-server mariadb postgresql nginx apache2 haproxy caddy pgbouncer"
+units="ssh redis-server mariadb postgresql nginx apache2 haproxy caddy pgbouncer prometheus rsyslog"
 
 if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT

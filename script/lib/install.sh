@@ -52,7 +52,8 @@ rsyslogd rsyslog
 openssl openssl
 tcsh tcsh
 sudo sudo
-openssl openssl
+curl curl
+jq jq
 "
 # packages without a program on PATH
 FILES_TEST="
