@@ -64,7 +64,7 @@ class Visitor:
         self.open("/login/")
         self.page.locator("#id_username").fill(user)
         self.page.locator("#id_password").fill(password)
-        self.page.locator("main button[type=submit]").click()
+        self.page.locator("#id_password").press("Enter")
         self.page.wait_for_url(f"{self.url}/")
 
     def forgive(self, pattern: str) -> None:
