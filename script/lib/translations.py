@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.core.management import call_command
@@ -57,7 +58,7 @@ def collect(folder: Path) -> None:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        call_command(Collect(), locale=list(LANGUAGES), ignore_patterns=["var", ".venv"], no_obsolete=True, verbosity=0)
+        call_command(Collect(), locale=list(LANGUAGES), no_obsolete=True, verbosity=0)
     finally:
         os.chdir(before)
         texts.unlink()
@@ -79,20 +80,28 @@ def missing(po: Path) -> str:
     ).stdout
 
 
-def write() -> None:
-    collect(ROOT)
-    for language in LANGUAGES:
-        compiled(ROOT / PO.format(language), ROOT / MO.format(language))
-
-
-def check() -> list[str]:
-    """Return what is wrong with the files, one line each."""
-    wrong = []
+@contextmanager
+def collected() -> Iterator[Path]:
+    """Yield a folder with the sources and up-to-date .po files. It has nothing else, such as tests with texts of their own."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         for part in (*SOURCES, "locale"):
             shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
         collect(copy)
+        yield copy
+
+
+def write() -> None:
+    with collected() as copy:
+        for language in LANGUAGES:
+            shutil.copy(copy / PO.format(language), ROOT / PO.format(language))
+            compiled(ROOT / PO.format(language), ROOT / MO.format(language))
+
+
+def check() -> list[str]:
+    """Return what is wrong with the files, one line each."""
+    wrong = []
+    with collected() as copy:
         for language in LANGUAGES:
             po, mo = PO.format(language), MO.format(language)
             if (copy / po).read_text() != (ROOT / po).read_text():
@@ -100,11 +109,9 @@ def check() -> list[str]:
             compiled(ROOT / po, copy / mo)
             if (copy / mo).read_bytes() != (ROOT / mo).read_bytes():
                 wrong.append(f"{mo} is not compiled from {po}: run script/translate")
-    wrong += [
-        f"{PO.format(language)}: not complete\n{left}"
-        for language in OFFERED
-        if (left := missing(ROOT / PO.format(language)))
-    ]
+    for language in OFFERED:
+        if left := missing(ROOT / PO.format(language)):
+            wrong.append(f"{PO.format(language)}: not complete\n{left}")
     return wrong
 
 

@@ -138,7 +138,6 @@ class Command(DbopsCommand):
                 )
                 self._show_plan(plan, start_options)
                 sys.exit(0 if plan.is_possible else REFUSED)
-            rate = _bytes(options["rate"]) if options["rate"] is not None else last and last.stream_rate
             rebuild = request_rebuild(
                 actor=actor_named(options["user"]),
                 target=target,
@@ -153,7 +152,7 @@ class Command(DbopsCommand):
                 expires_hours=options["expires_hours"],
                 joins=self._unfinished(options["with_target"]) if options["with_target"] else None,
                 repeats=last,
-                rate=rate if can_be_held(method) else None,
+                rate=_rate(options["rate"], last) if can_be_held(method) else None,
                 ticket=options["ticket"],
             )
         except Refused as error:
@@ -324,6 +323,13 @@ class Command(DbopsCommand):
             "certificate": rebuild.checkpoint.get("certificate"),
             "row_comparison": as_record(comparison_of(rebuild.pk)),
         }
+
+
+def _rate(mib: float | None, last: Rebuild | None) -> int | None:
+    """Return the limit of a new rebuild: the given one, else that of the rebuild that it repeats."""
+    if mib is not None:
+        return _bytes(mib)
+    return last.stream_rate if last else None
 
 
 def _bytes(mib: float) -> int | None:
