@@ -7,6 +7,7 @@ LONG = (
     "tests/client/test_backup_report.py",
     "tests/databases/test_app_on_mariadb.py",
     "tests/databases/test_app_on_postgresql.py",
+    "tests/tutorial/test_lessons.py",
     "tests/faults/test_network.py",
     "tests/faults/test_guard.py",
     "tests/faults/test_process.py",
