@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.stack import ROOT
+from tests.stack import ROOT, wait_for
 
 from .lessons import Lesson
 
@@ -19,9 +19,18 @@ class FirstCluster(Lesson):
     def __init__(self, checkout: Path, environment: dict[str, str]) -> None:
         demo = checkout / "var" / "demo"
         super().__init__(checkout, environment | {"PATH": f"{demo}:{environment['PATH']}"})
-        self.typed["password"] = f"{PASSWORD}\n{PASSWORD}"
+        self.typed["password"] = PASSWORD
         shutil.copy(Path(environment["LAB_PARENT"]) / "demo" / "fleet.yaml", checkout)
 
     def lose_a_disk(self) -> None:
-        words = ["script/lab", "break", "replica-1"]
-        subprocess.run(words, cwd=self.checkout, env=self.environment, check=True, capture_output=True, timeout=120)
+        self._said("script/lab", "break", "replica-1")
+        wait_for("a probe of the broken replica", self._is_broken, 60)
+
+    def _is_broken(self) -> bool:
+        return '"is_answering": false' in self._said("var/demo/dbops", "rebuild", "replica-1", "--plan", "--json")
+
+    def _said(self, *words: str) -> str:
+        ran = subprocess.run(
+            words, cwd=self.checkout, env=self.environment, check=True, stdout=subprocess.PIPE, timeout=120
+        )
+        return ran.stdout.decode()
