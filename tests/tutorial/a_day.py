@@ -77,6 +77,7 @@ class ADay(DemoLesson):
         assert all(word in answer.text() for word in (TICKET, "petra", "anton"))
 
     def stop(self) -> None:
+        self._close_windows()
         assert self.interrupt("demo") == 0, self.shown_in("demo")
 
     @property

@@ -82,6 +82,7 @@ class FirstRebuild(DemoLesson):
 
     def stop(self) -> None:
         self._last()
+        self._close_windows()
         assert self.interrupt("demo") == 0, self.shown_in("demo")
         left = [pid for pid in working_for(self.checkout.parent) if pid != self._shell.pid]
         assert left == []

@@ -199,10 +199,10 @@ def test_numbers_have_the_signs_of_the_language() -> None:
                 tags.count(1234567),
                 tags.bytes_text(1.5 * 1024**4),
                 tags.rate(1.5 * 1024**2),
-                tags.duration(4.2),
+                tags.duration(4.2).partition(" ")[0],
             ]
-    assert shown["en"] == shown["ja"] == ["1,234,567", "1.50 TiB", "1.5 MiB/s", "4.2 s"]
-    assert shown["de"] == ["1.234.567", "1,50 TiB", "1,5 MiB/s", "4,2 s"]
+    assert shown["en"] == shown["ja"] == ["1,234,567", "1.50 TiB", "1.5 MiB/s", "4.2"]
+    assert shown["de"] == ["1.234.567", "1,50 TiB", "1,5 MiB/s", "4,2"]
 
 
 def test_times_have_the_names_and_the_order_of_the_language(japanese: None) -> None:
