@@ -12,7 +12,7 @@ from django.db.models import ProtectedError
 from dbops.audit.log import append
 from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, phrases
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
@@ -42,10 +42,10 @@ class FleetFileErrors(Refused):
         super().__init__(
             "fleet.file",
             phrase("Importing a fleet file"),
-            cause=phrase(
-                "{number} error{value}, first on line {line}",
-                number=len(errors),
-                value="s" if len(errors) != 1 else "",
+            cause=phrases(
+                "{number} error, first on line {line}",
+                "{number} errors, first on line {line}",
+                len(errors),
                 line=errors[0].line,
             ),
             state=NOTHING,

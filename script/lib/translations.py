@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("dbops", "templates")
 #: German is prepared: its file is complete as a list, and its texts are still English.
 LANGUAGES = ("ja", "de")
-OFFERED: tuple[str, ...] = ()
+OFFERED = ("ja",)
 CATALOGUE = "dbops/catalogue_texts.py"
 PO, MO = "locale/{}/LC_MESSAGES/django.po", "locale/{}/LC_MESSAGES/django.mo"
 

@@ -105,8 +105,8 @@ def reasons_against(one: Round, result: RoundResult, limits: ReportLimits) -> tu
     elif result.errors > MOST_ERRORS_SHARE * sent:
         reasons.append(
             phrase(
-                "{errors} % of the statements failed. The last error: {last_error}",
-                errors=f"{100 * result.errors / sent:.1f}",
+                "{errors} of the statements failed. The last error: {last_error}",
+                errors=f"{100 * result.errors / sent:.1f} %",
                 last_error=result.last_error or phrase("unknown"),
             )
         )
