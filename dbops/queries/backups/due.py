@@ -23,12 +23,12 @@ class DueTimes:
 
     zone: str
     times: tuple[datetime, ...] = ()
-    in_zone: tuple[str, ...] = ()
+    in_zone: tuple[datetime, ...] = ()
     clock_change: str = ""
     problem: str = ""
 
     @property
-    def rows(self) -> list[tuple[str, datetime]]:
+    def rows(self) -> list[tuple[datetime, datetime]]:
         return list(zip(self.in_zone, self.times, strict=True))
 
 
@@ -43,7 +43,7 @@ def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
     return DueTimes(
         zone=zone,
         times=times,
-        in_zone=tuple(f"{moment.astimezone(known):%a %d %b %H:%M %Z}" for moment in times),
+        in_zone=tuple(moment.astimezone(known) for moment in times),
         clock_change=_effect(change, cron, known) if change else "",
     )
 

@@ -7,7 +7,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from dbops.engine.facts.instance import from_record
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
@@ -91,9 +91,9 @@ class RebuildPage:
         rebuild = self.rebuild
         if rebuild.status == Status.RUNNING:
             current = self.current
-            sign = f"{current.percent:.0f} %" if current and current.percent is not None else "running"
+            sign = f"{current.percent:.0f} %" if current and current.percent is not None else Phrase("running", {})
         else:
-            sign = rebuild.status
+            sign = Phrase(rebuild.status, {})
         return phrase(
             "{sign} – {target} – rebuild {rebuild}", sign=sign, target=rebuild.target.name, rebuild=rebuild.pk
         )

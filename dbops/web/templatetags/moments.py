@@ -32,6 +32,12 @@ def moment(value: datetime | None, unknown: str = UNKNOWN) -> SafeString | str:
 
 
 @register.filter
+def in_its_zone(value: datetime) -> str:
+    """Return a time in its own zone, with the zone's name: ``Tue 24 Nov 03:10 CET``."""
+    return f"{date_text(value, 'padded_day_hour')} {value:%Z}"
+
+
+@register.filter
 def seconds_until(value: datetime) -> int:
     """Return the seconds until a time, up to the end of its displayed minute: app.js shows when it has passed."""
     return max(0, round((value - clock.now()).total_seconds())) + 60
