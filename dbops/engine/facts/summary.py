@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 
 LAG_IS_HIGH_SECONDS = 300
@@ -62,21 +63,23 @@ def _lag(server: ServerFacts) -> float | None:
 def judge(summary: Summary | None, role: Role, *, is_fresh: bool) -> tuple[str, str]:
     """Return the word for an instance's state, and its reason. ``None``: not probed."""
     if summary is None:
-        return "unknown", "not probed"
+        return "unknown", phrase("not probed")
     if not is_fresh:
-        return "unknown", "the last probe is too old"
+        return "unknown", phrase("the last probe is too old")
     if summary.problem:
         return "unreachable", summary.problem
     if role is Role.PRIMARY:
-        return ("warning", "the primary is read-only") if summary.is_read_only else ("healthy", "writable")
+        return (
+            ("warning", phrase("the primary is read-only")) if summary.is_read_only else ("healthy", phrase("writable"))
+        )
     if role is Role.TIDB:
-        return "healthy", "accepts connections"
+        return "healthy", phrase("accepts connections")
     if summary.stopped:
         return "stopped", summary.stopped
     if summary.lag_seconds is None:
-        return "warning", "replicating, lag unknown"
+        return "warning", phrase("replicating, lag unknown")
     if summary.lag_seconds > LAG_IS_HIGH_SECONDS:
-        return "lagging", f"lags by {summary.lag_seconds:.0f} s"
+        return "lagging", phrase("lags by {seconds} s", seconds=f"{summary.lag_seconds:.0f}")
     if not summary.is_read_only:
-        return "warning", "replicating, but writable: read_only is off"
-    return "healthy", "replicating"
+        return "warning", phrase("replicating, but writable: read_only is off")
+    return "healthy", phrase("replicating")

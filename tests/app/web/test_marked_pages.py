@@ -18,7 +18,7 @@ SKIPPED = ("script", "style", "code", "pre", "kbd", "svg", "time", "option", "te
 READ = ("aria-label", "title", "placeholder", "alt", "data-label", "data-title")
 #: Names of the test's rows, what programs call themselves, and units.
 KNOWN = re.compile(
-    r"\b(?:dbops|shop|away|tests|tester|olga|maker|somebody|nightly|disks|the disk of the replica died|before the move"
+    r"\b(?:dbops|English|shop|away|tests|tester|olga|maker|somebody|nightly|disks|the disk of the replica died|before the move"
     r"|MariaDB|mariadb-backup|mariadb|mbstream|bash|flock|setsid|setpriv|ssh-keygen|sshd|ssh|xbstream|clone|archive|dump|point-select"
     r"|GTID|SSH|UTC|JSON|CSV|IO Yes, SQL Yes|[KMGT]iB|threads)\b"
     # addresses, paths, numbers, hashes and names with one, codes
