@@ -41,6 +41,13 @@ def phrase(pattern: str, /, **values: Any) -> Phrase:
     return Phrase(pattern, values)
 
 
+def capitalised(text: str) -> str:
+    """Return a text with a capital first letter; of a phrase, the phrase whose pattern has one."""
+    if isinstance(text, Phrase):
+        return Phrase(text.pattern[:1].upper() + text.pattern[1:], text.values)
+    return text[:1].upper() + text[1:]
+
+
 def phrases(one: str, many: str, number: int, /, **values: Any) -> Phrase:
     """Return the pattern for a number with its values: ``one`` for 1, else ``many``. Both are literals and may name ``{number}``.
 

@@ -17,6 +17,7 @@ from django.db.models.functions import RowNumber
 from dbops.database import clock
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import (
     LEARNED_RUNS,
     BackupWindow,
@@ -341,7 +342,7 @@ def _read_rebuilds(
         is_queued = status == Status.QUEUED
         rows.jobs[key].append(
             ActiveJob(
-                name=f"rebuild {pk}",
+                name=phrase("rebuild {number}", number=pk),
                 claims=tuple(_claims(method, target, source)) if is_queued else tuple(held.get(pk, ())),
                 started_at=None if is_queued else started,
                 queued_at=requested,
@@ -378,7 +379,9 @@ def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> 
         schedule = row["schedule__name"] or ""
         rows.jobs[row["instance__cluster"]].append(
             ActiveJob(
-                name=f"backup run {row['pk']}" + (f" ({schedule})" if schedule else ""),
+                name=phrase("backup run {number} ({schedule})", number=row["pk"], schedule=schedule)
+                if schedule
+                else phrase("backup run {number}", number=row["pk"]),
                 claims=((row["instance__name"], InstanceUse(row["method"])),),
                 started_at=None if is_queued else row["started_at"] or row["last_seen_at"] or row["queued_at"],
                 queued_at=row["queued_at"],

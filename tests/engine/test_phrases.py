@@ -10,7 +10,7 @@ import pytest
 from django.utils import translation
 from django.utils.translation import trans_real
 
-from dbops.engine.phrases import Phrase, joined, phrase, phrases
+from dbops.engine.phrases import Phrase, capitalised, joined, phrase, phrases
 from dbops.web.templatetags.phrases import translated
 
 WORDS = {
@@ -110,3 +110,9 @@ def test_copies_stay_phrases(made: Phrase) -> None:
 def test_values_are_text_so_that_any_copy_is_cheap() -> None:
     made = phrase("{at} {size}", at=Shown("a"), size=1.5)
     assert set(map(type, made.values.values())) == {str}
+
+
+def test_capitalised_phrase_keeps_its_values() -> None:
+    made = capitalised(phrase("rebuild {number}", number=7))
+    assert (made, getattr(made, "pattern", "")) == ("Rebuild 7", "Rebuild {number}")
+    assert capitalised("plain") == "Plain"

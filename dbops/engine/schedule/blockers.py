@@ -7,7 +7,7 @@ The method's conflicts decide the effect of each activity. ``eligibility`` turns
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dbops.engine.phrases import joined, phrase
+from dbops.engine.phrases import capitalised, joined, phrase
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing, make_blocker
 from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits, of_backup
@@ -212,8 +212,16 @@ def _work_of(stay: Reservation, *, is_target: bool) -> Activity:
     )
 
 
+#: Names of jobs as a sentence begins with them, for ``script/translate``.
+BEGINNINGS = (
+    phrase("Rebuild {number}", number=0),
+    phrase("Backup run {number}", number=0),
+    phrase("Backup run {number} ({schedule})", number=0, schedule=""),
+)
+
+
 def _describe(stay: Reservation) -> str:
-    name, instance = stay.job.name[:1].upper() + stay.job.name[1:], stay.instance
+    name, instance = capitalised(stay.job.name), stay.instance
     if stay.job.needs_approval:
         return _unapproved(stay.use, name, instance)
     if stay.job.started_at is None:
