@@ -22,6 +22,8 @@ SERVERS = {
     "mysql-9.7": MYSQL.why_not,
 }
 INT = 2**31 - 1
+#: The most of a unique column: random numbers up to it would repeat within seconds.
+FEW = 2**19
 TABLES = (
     Table(
         "odd `t",
@@ -32,7 +34,7 @@ TABLES = (
             Column("at", Kind.TEXT),
         ),
     ),
-    Table("hollow", (Column("id", Kind.NUMBER, INT, is_unique=True), Column("name", Kind.BYTES, 20, is_unique=True))),
+    Table("hollow", (Column("id", Kind.NUMBER, FEW, is_unique=True), Column("name", Kind.BYTES, 20, is_unique=True))),
     Table("absent", (Column("id", Kind.NUMBER, INT),)),
 )
 COUNTS = {

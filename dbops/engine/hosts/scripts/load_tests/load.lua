@@ -38,7 +38,7 @@ typedef struct {
 } dbops_block;
 typedef struct {
   char lock[64];
-  double epoch, started, measuring, due, turns, first_turn, ended;
+  double epoch, started, measuring, due, turns, first_turn, ended, spread;
   size_t statements;
   char **texts;
   size_t *lengths;
@@ -181,9 +181,24 @@ local function make_statements(texts)
    sampled = {}
 end
 
+-- Numbers that do not repeat: of n multiples of the golden ratio, any two are at least 1/2.24n apart. Random numbers of an INT begin to
+-- repeat after some 30,000. Each thread has its part, and each second its own: rounds before this one left their rows.
+local GOLDEN = 0.61803398874989485
+local OF_A_SECOND = 0.95097342621754388 -- 2^17 times GOLDEN, less whole numbers
+local spread, spread_step
+local function begin_spread(thread)
+   spread = (shared.spread + thread * GOLDEN) % 1
+   spread_step = sysbench.opt.threads * GOLDEN % 1
+end
+
+local function fresh_number(most)
+   spread = (spread + spread_step) % 1
+   return string.format("%.0f", math_floor(most * (0.5 + spread / 2)))
+end
+
 local function fresh_value(kind, most)
    most = tonumber(most)
-   if kind == "n" then return string.format("%.0f", math_floor(most * (0.5 + random() / 2))) end
+   if kind == "n" then return fresh_number(most) end
    local letters = {}
    for place = 1, most do letters[place] = string.char(97 + math_floor(random() * 26)) end
    return "'" .. table.concat(letters) .. "'"
@@ -244,6 +259,7 @@ function init()
    shared = ffi.cast("dbops_shared *", ffi.C.calloc(1, ffi.sizeof("dbops_shared")))
    shared.blocks = ffi.cast("dbops_block *", ffi.C.calloc(sysbench.opt.threads, ffi.sizeof("dbops_block")))
    for thread = 0, sysbench.opt.threads - 1 do shared.blocks[thread].epoch = -1 end
+   shared.spread = math_floor(wall()) % 86400 * OF_A_SECOND % 1
    local lines = read_input()
    keep_statements(lines)
    if is_rotating() then
@@ -496,6 +512,7 @@ function thread_init(thread)
    block = shared.blocks[thread]
    event_of_profile = assert(EVENTS[sysbench.opt.profile], "unknown profile")
    connection = sysbench.sql.driver():connect()
+   begin_spread(thread)
    if sysbench.opt.profile == "insert" then plan_inserts() end
 end
 
