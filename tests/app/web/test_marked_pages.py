@@ -25,7 +25,7 @@ KNOWN = re.compile(
     r"|[\w-]+@[\w.:-]+|/[\w./-]+|\S*\d\S*|\(check\.\w+\)|load_test\.\w+"
 )
 #: Stored when something happened, and shown as it was.
-STORED = re.compile(r"Requested by maker: before the move|log of a rebuild|evidence of rebuild 1|done")
+STORED = re.compile(r"Requested by maker: before the move|log of a rebuild|evidence of rebuild \d+|done")
 WORD = re.compile(r"[A-Za-z]{3,}")
 
 
