@@ -93,7 +93,7 @@ def visitor(browser: Browser, url: str, **options: Any) -> Visitor:
         if kind in ("error", "warning"):
             found.faults.append(f"{kind}: {text}")
 
-    found.page.on("console", lambda message: heard(message.type, message.text))
+    found.page.on("console", lambda message: heard(message.type, f"{message.text} ({message.location['url']})"))
     found.page.on("pageerror", lambda error: found.faults.append(f"exception: {error}"))
     found.page.on("request", lambda request: found.requests.append(request))
     return found

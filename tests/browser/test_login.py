@@ -13,25 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_iam
 from playwright.sync_api import Browser, expect
 
 from tests.app.web.totp import code
 from tests.networks import answers, free_port
+from tests.provider import CLIENT_SECRET, Provider, iam_configuration, iam_server, iam_server_port
 from tests.run_folder import new_folder
 from tests.stack import ROOT, wait_for
 
 from .axe import objections
 from .chromium import Visitor, visitor
 
-iam_server, iam_server_port, iam_configuration = (
-    pytest_iam.iam_server,
-    pytest_iam.iam_server_port,
-    pytest_iam.iam_configuration,
-)
+__all__ = ["iam_configuration", "iam_server", "iam_server_port"]
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 NAME, PASSWORD = "alice", "horse correct staple battery"
-CLIENT_SECRET = "the secret of the client"
 FACTORS = "/account/factors/"
 
 
@@ -208,35 +203,18 @@ def test_session_that_another_browser_ends_is_over(alice: Visitor, browser: Brow
     other.context.close()
 
 
-def test_provider_in_a_browser(browser: Browser, iam_server: Any) -> None:
+def test_provider_in_a_browser(browser: Browser, iam_server: Any) -> None:  # noqa: F811
     """From the login page over the provider's own form and back, under the strict policy."""
+    provider = Provider(iam_server)
     with running_web(
-        DBOPS_OIDC_ISSUER=iam_server.url.rstrip("/"),
+        DBOPS_OIDC_ISSUER=provider.issuer,
         DBOPS_OIDC_CLIENT_ID="dbops",
         DBOPS_OIDC_CLIENT_SECRET=CLIENT_SECRET,
         DBOPS_OIDC_GROUPS="dba-team=operator",
         DBOPS_OIDC_SCOPES="openid,profile,groups",
     ) as (url, _):
-        with iam_server.app.app_context():
-            client = iam_server.models.Client(
-                client_id="dbops",
-                client_secret=CLIENT_SECRET,
-                client_name="dbops",
-                redirect_uris=[f"{url}/login/oidc/callback/"],
-                contacts=["dba@example.org"],
-                scope=["openid", "profile", "groups"],
-                response_types=["code"],
-                grant_types=["authorization_code"],
-                token_endpoint_auth_method="client_secret_post",
-            )
-            iam_server.backend.save(client)
-            client.audience = [client]
-            iam_server.backend.save(client)
-        person = iam_server.random_user(user_name="petra", display_name="petra")
-        with iam_server.app.app_context():
-            iam_server.backend.save(iam_server.models.Group(display_name="dba-team", members=[person]))
-        iam_server.consent(person, client)
-        iam_server.login(person)
+        provider.register(f"{url}/login/oidc/callback/")
+        provider.log_in_silently(provider.add_person("petra", "dba-team"))
         petra = visitor(browser, url)
         petra.open("/login/?next=/audit/")
         petra.page.locator("[data-provider]").click()

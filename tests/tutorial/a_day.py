@@ -5,10 +5,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from tests.provider import CLIENT_SECRET
 from tests.stack import ROOT
 
 from .demo import DemoLesson
-from .provider import CLIENT_SECRET, Provider
+from .provider import ProviderPages
 
 TICKET = "CHG0012345"
 
@@ -16,14 +17,14 @@ TICKET = "CHG0012345"
 class ADay(DemoLesson):
     page = ROOT / "docs" / "tutorial" / "a-day.md"
 
-    def __init__(self, checkout: Path, environment: dict[str, str], browser: Browser, provider: Provider) -> None:
+    def __init__(self, checkout: Path, environment: dict[str, str], browser: Browser, provider: ProviderPages) -> None:
         super().__init__(checkout, environment, browser)
         self._provider = provider
         self.typed |= {"issuer": provider.issuer, "client_secret": CLIENT_SECRET}
         #: what no command line may say
         self.secrets = {"client": CLIENT_SECRET}
-        provider.add_person("petra", "dba-team")
-        provider.add_person("anton", "dba-leads")
+        provider.add_person_with_password("petra", "dba-team")
+        provider.add_person_with_password("anton", "dba-leads")
 
     def register_the_client(self) -> None:
         self._provider.register(f"{self.url}/login/oidc/callback/")

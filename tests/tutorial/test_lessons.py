@@ -6,25 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_iam
 from playwright.sync_api import Browser, expect
 
 from tests import run_folder
 from tests.browser.chromium import running_chromium
 from tests.networks import free_network, free_port
+from tests.provider import iam_configuration, iam_server, iam_server_port
 
 from .a_day import ADay
 from .arguments import watched
 from .first_cluster import FirstCluster
 from .first_rebuild import FirstRebuild
 from .lessons import copy_checkout
-from .provider import Provider
+from .provider import ProviderPages
 
-iam_server, iam_server_port, iam_configuration = (
-    pytest_iam.iam_server,
-    pytest_iam.iam_server_port,
-    pytest_iam.iam_configuration,
-)
+__all__ = ["iam_configuration", "iam_server", "iam_server_port"]
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 
 
@@ -61,9 +57,9 @@ def test_first_rebuild_and_first_cluster(checkout: Path, environment: dict[str, 
         lesson.learn()
 
 
-def test_a_day(checkout: Path, environment: dict[str, str], browser: Browser, iam_server: Any) -> None:
+def test_a_day(checkout: Path, environment: dict[str, str], browser: Browser, iam_server: Any) -> None:  # noqa: F811
     """It continues with the lab of the first lesson, as its readers do. No command line says a secret."""
-    day = ADay(checkout, environment, browser, Provider(iam_server))
+    day = ADay(checkout, environment, browser, ProviderPages(iam_server))
     with watched() as seen, day.reading() as lesson:
         lesson.learn()
     assert any(b"promtool" in line for line in seen)

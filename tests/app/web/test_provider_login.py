@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import pytest_iam
 import requests
 from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import User
@@ -16,57 +15,27 @@ from dbops.models import AuditEntry, LoginSession
 from dbops.security.permissions import group_of
 from tests.app.factories import make_user
 from tests.app.web.provider_logins import CALLBACK, PASSWORD, authorization_url, configure, last
+from tests.provider import CLIENT_SECRET, Provider, iam_configuration, iam_server, iam_server_port
 
-iam_server, iam_server_port, iam_configuration = (
-    pytest_iam.iam_server,
-    pytest_iam.iam_server_port,
-    pytest_iam.iam_configuration,
-)
+__all__ = ["iam_configuration", "iam_server", "iam_server_port"]
+
 pytestmark = pytest.mark.django_db
 
 
 # Canaille
 
 
-class Provider:
-    """Canaille with one client, and people in groups."""
+class Canaille(Provider):
+    """Canaille with its client, without a browser."""
 
     def __init__(self, server: Any) -> None:
-        self.server = server
-        self.issuer = requests.get(f"{server.url}.well-known/openid-configuration", timeout=30).json()["issuer"]
-        with server.app.app_context():
-            self.client = server.models.Client(
-                client_id="dbops",
-                client_secret="the secret of the client",
-                client_name="dbops",
-                client_uri="http://testserver/",
-                redirect_uris=[CALLBACK],
-                contacts=["dba@example.org"],
-                scope=["openid", "profile", "groups"],
-                response_types=["code"],
-                grant_types=["authorization_code"],
-                token_endpoint_auth_method="client_secret_post",
-            )
-            server.backend.save(self.client)
-            self.client.audience = [self.client]
-            server.backend.save(self.client)
+        super().__init__(server)
+        self.register(CALLBACK)
 
     def person(self, name: str, *groups: str) -> Any:
-        user = self.server.random_user(
-            user_name=name, formatted_name=name, display_name=name, emails=[f"{name}@example.org"]
-        )
-        for group in groups:
-            self.add(user, group)
+        user = self.add_person(name, *groups)
         self.server.consent(user, self.client)
         return user
-
-    def add(self, user: Any, name: str) -> None:
-        with self.server.app.app_context():
-            group = self.server.backend.get(self.server.models.Group, display_name=name)
-            members = [*group.members, user] if group else [user]
-            group = group or self.server.models.Group(display_name=name)
-            self.server.backend.update(group, members=members)
-            self.server.backend.save(group)
 
     def remove(self, user: Any, name: str) -> None:
         with self.server.app.app_context():
@@ -99,13 +68,13 @@ class Provider:
 
 
 @pytest.fixture(scope="module")
-def canaille(iam_server: Any) -> Provider:
-    return Provider(iam_server)
+def canaille(iam_server: Any) -> Canaille:  # noqa: F811
+    return Canaille(iam_server)
 
 
 @pytest.fixture
-def provider(canaille: Provider, settings: Any) -> Provider:
-    configure(settings, canaille.issuer, "dbops", "the secret of the client")
+def provider(canaille: Canaille, settings: Any) -> Canaille:
+    configure(settings, canaille.issuer, "dbops", CLIENT_SECRET)
     return canaille
 
 
@@ -115,7 +84,7 @@ def people(request: pytest.FixtureRequest) -> str:
     return f"p{abs(hash(request.node.name)) % 10**8}"
 
 
-def test_first_login_makes_an_account_with_the_mapped_group(provider: Provider, people: str) -> None:
+def test_first_login_makes_an_account_with_the_mapped_group(provider: Canaille, people: str) -> None:
     client, answer = provider.log_in(provider.person(people, "dba-team", "a group that dbops does not know"))
     assert (answer.status_code, answer.headers["Location"]) == (302, "/audit/")
     user = User.objects.get(username=people)
@@ -129,7 +98,7 @@ def test_first_login_makes_an_account_with_the_mapped_group(provider: Provider, 
     assert set(link.extra_data) == {"issuer", "subject"}
 
 
-def test_login_uses_pkce_and_state(provider: Provider, people: str) -> None:
+def test_login_uses_pkce_and_state(provider: Canaille, people: str) -> None:
     sent = parse_qs(urlsplit(authorization_url(Client())).query)
     assert (sent["code_challenge_method"], sent["response_type"], sent["redirect_uri"]) == (
         ["S256"],
@@ -140,13 +109,13 @@ def test_login_uses_pkce_and_state(provider: Provider, people: str) -> None:
     assert "the secret" not in str(sent)
 
 
-def test_highest_group_counts(provider: Provider, people: str) -> None:
+def test_highest_group_counts(provider: Canaille, people: str) -> None:
     provider.log_in(provider.person(people, "auditors", "admins"))
     user = User.objects.get(username=people)
     assert (group_of(user), user.is_superuser) == ("operator", True)
 
 
-def test_person_without_a_mapped_group_gets_no_account(provider: Provider, people: str) -> None:
+def test_person_without_a_mapped_group_gets_no_account(provider: Canaille, people: str) -> None:
     client, answer = provider.log_in(provider.person(people, "a group that dbops does not know"))
     assert (answer.status_code, answer.context["error"]["code"]) == (403, "login.no_group")
     assert not User.objects.filter(username=people).exists()
@@ -154,10 +123,10 @@ def test_person_without_a_mapped_group_gets_no_account(provider: Provider, peopl
     assert (last("login").action, last("login").detail) == ("login.refused", {"code": "login.no_group"})
 
 
-def test_groups_are_followed_at_each_login(provider: Provider, people: str) -> None:
+def test_groups_are_followed_at_each_login(provider: Canaille, people: str) -> None:
     person = provider.person(people, "auditors")
     provider.log_in(person)
-    provider.add(person, "dba-team")
+    provider.add_to_group(person, "dba-team")
     provider.log_in(person)
     assert group_of(User.objects.get(username=people)) == "operator"
     assert last("account.changed").detail["group"] == "viewer → operator"
@@ -167,7 +136,7 @@ def test_groups_are_followed_at_each_login(provider: Provider, people: str) -> N
     assert User.objects.count() == 1
 
 
-def test_removal_of_the_last_group_blocks_and_ends_sessions(provider: Provider, people: str) -> None:
+def test_removal_of_the_last_group_blocks_and_ends_sessions(provider: Canaille, people: str) -> None:
     person = provider.person(people, "admins")
     before, _ = provider.log_in(person)
     provider.remove(person, "admins")
@@ -176,12 +145,12 @@ def test_removal_of_the_last_group_blocks_and_ends_sessions(provider: Provider, 
     user = User.objects.get(username=people)
     assert (group_of(user), user.is_superuser) == ("", False)
     assert [client.get("/audit/").status_code for client in (before, after)] == [302, 302]
-    provider.add(person, "auditors")
+    provider.add_to_group(person, "auditors")
     again, _ = provider.log_in(person)
     assert again.get("/audit/").status_code == 200
 
 
-def test_deactivated_account_stays_out(provider: Provider, people: str) -> None:
+def test_deactivated_account_stays_out(provider: Canaille, people: str) -> None:
     person = provider.person(people, "dba-team")
     provider.log_in(person)
     User.objects.update(is_active=False)
@@ -191,7 +160,7 @@ def test_deactivated_account_stays_out(provider: Provider, people: str) -> None:
 
 
 @pytest.mark.parametrize("local", [str, str.upper])
-def test_local_account_of_the_same_name_is_never_taken_over(provider: Provider, people: str, local: Any) -> None:
+def test_local_account_of_the_same_name_is_never_taken_over(provider: Canaille, people: str, local: Any) -> None:
     owner = make_user(local(people), "operator")
     owner.is_superuser, owner.email = True, f"{people}@example.org"
     owner.save()
@@ -201,14 +170,14 @@ def test_local_account_of_the_same_name_is_never_taken_over(provider: Provider, 
     assert not SocialAccount.objects.exists()
 
 
-def test_local_account_of_the_same_address_is_never_taken_over(provider: Provider, people: str) -> None:
+def test_local_account_of_the_same_address_is_never_taken_over(provider: Canaille, people: str) -> None:
     User.objects.create_user("local", email=f"{people}@example.org", password=PASSWORD)
     _, answer = provider.log_in(provider.person(people, "dba-team"))
     assert answer.status_code == 302
     assert SocialAccount.objects.get().user.username == people
 
 
-def test_linked_account_keeps_its_name_and_follows_the_groups(provider: Provider, people: str) -> None:
+def test_linked_account_keeps_its_name_and_follows_the_groups(provider: Canaille, people: str) -> None:
     make_user("local", "viewer")
     person = provider.person(people, "dba-team")
     call_command("account", "link", "local", people, stdout=io.StringIO())
@@ -223,7 +192,7 @@ def test_linked_account_keeps_its_name_and_follows_the_groups(provider: Provider
     assert set(User.objects.values_list("username", flat=True)) == {"local", people}
 
 
-def test_subject_of_another_issuer_is_another_person(provider: Provider, people: str, settings: Any) -> None:
+def test_subject_of_another_issuer_is_another_person(provider: Canaille, people: str, settings: Any) -> None:
     person = provider.person(people, "dba-team")
     provider.log_in(person)
     SocialAccount.objects.all().delete()
@@ -234,7 +203,7 @@ def test_subject_of_another_issuer_is_another_person(provider: Provider, people:
     assert answer.context["error"]["code"] == "login.name_taken"
 
 
-def test_answer_of_the_provider_works_once_and_in_its_browser(provider: Provider, people: str) -> None:
+def test_answer_of_the_provider_works_once_and_in_its_browser(provider: Canaille, people: str) -> None:
     person, client = provider.person(people, "dba-team"), Client()
     address = provider.answer_to(authorization_url(client), person).removeprefix("http://testserver")
     for other in (Client(), None):
@@ -247,7 +216,7 @@ def test_answer_of_the_provider_works_once_and_in_its_browser(provider: Provider
         assert other.get("/audit/").status_code == 302
 
 
-def test_login_of_the_provider_replaces_one_of_another_person(provider: Provider, people: str, olga: User) -> None:
+def test_login_of_the_provider_replaces_one_of_another_person(provider: Canaille, people: str, olga: User) -> None:
     client = Client()
     address = provider.answer_to(authorization_url(client), provider.person(people, "dba-team"))
     client.force_login(olga)
@@ -257,39 +226,39 @@ def test_login_of_the_provider_replaces_one_of_another_person(provider: Provider
         assert page.context["user"].username in (people, "olga")
 
 
-def test_other_sites_cannot_begin_a_login(provider: Provider) -> None:
+def test_other_sites_cannot_begin_a_login(provider: Canaille) -> None:
     assert Client().get("/login/oidc/").headers["Location"] == "/login/"
     assert Client(enforce_csrf_checks=True).post("/login/oidc/").status_code == 403
 
 
 @pytest.mark.parametrize("following", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", ""])
-def test_login_leads_to_no_other_site(provider: Provider, people: str, following: str) -> None:
+def test_login_leads_to_no_other_site(provider: Canaille, people: str, following: str) -> None:
     _, answer = provider.log_in(provider.person(people, "dba-team"), following=following)
     assert answer.headers["Location"] == "/"
 
 
-def test_page_that_leads_to_the_provider_needs_no_wider_policy(provider: Provider) -> None:
+def test_page_that_leads_to_the_provider_needs_no_wider_policy(provider: Canaille) -> None:
     page = Client().post("/login/oidc/")
     policy = page.headers["Content-Security-Policy"]
     assert "localhost" not in policy
     assert "form-action 'self'" in policy
 
 
-def test_wrong_client_secret_is_a_failure_of_the_provider(provider: Provider, people: str, settings: Any) -> None:
+def test_wrong_client_secret_is_a_failure_of_the_provider(provider: Canaille, people: str, settings: Any) -> None:
     settings.OIDC_CLIENT_SECRET = "another one"
     client, answer = provider.log_in(provider.person(people, "dba-team"))
     assert (answer.status_code, answer.context["error"]["code"]) == (502, "login.provider")
     assert not User.objects.exists()
 
 
-def test_logout_ends_the_session(provider: Provider, people: str) -> None:
+def test_logout_ends_the_session(provider: Canaille, people: str) -> None:
     client, _ = provider.log_in(provider.person(people, "dba-team"))
     client.post("/logout/")
     assert client.get("/audit/").status_code == 302
     assert last("logout").actor == people
 
 
-def test_people_of_the_provider_need_no_second_factor_here(provider: Provider, people: str, settings: Any) -> None:
+def test_people_of_the_provider_need_no_second_factor_here(provider: Canaille, people: str, settings: Any) -> None:
     settings.SECOND_FACTOR_GROUPS = frozenset({"operator"})
     client, _ = provider.log_in(provider.person(people, "dba-team"))
     assert client.get("/audit/").status_code == 200
@@ -301,7 +270,7 @@ def test_people_of_the_provider_need_no_second_factor_here(provider: Provider, p
 
 
 @pytest.fixture
-def recovery(provider: Provider, settings: Any) -> User:
+def recovery(provider: Canaille, settings: Any) -> User:
     settings.RECOVERY_ACCOUNT = "rescue"
     user = make_user("rescue", "operator")
     user.is_superuser = True
