@@ -40,7 +40,7 @@ def wait_until_running(stack: Stack, rebuild_id: int, step: str, seconds: float 
     raise Missed(f"step {step} was not seen running; it is {state}, the rebuild is {status}")
 
 
-def wait_until_flowing(target: LabHost) -> None:
+def wait_until_unpacking(target: LabHost) -> None:
     """Return when the stream's unpacking program is there: the step begins some calls earlier."""
     wait_for("the unpacking program", lambda: worker_of(target, "stream/unpack"), 30)
 

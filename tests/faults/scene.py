@@ -10,7 +10,7 @@ from typing import Any
 from lab.hosts import LabHost
 from tests.e2e.host_state import HostState, host_states, one
 from tests.faults.matrix import Fault
-from tests.faults.moments import FINAL, Missed, wait_until_flowing, wait_until_running
+from tests.faults.moments import FINAL, Missed, wait_until_bytes_flow, wait_until_running, wait_until_unpacking
 from tests.slow_process import braked
 from tests.stack import Stack, wait_for
 
@@ -170,7 +170,8 @@ def play(scene: Scene) -> None:
         request(scene)
         wait_until_running(scene.stack, scene.rebuild_id, scene.step)
         if brake:
-            wait_until_flowing(scene.target)
+            # Without a session there is no stream to hit. A program that is stopped whole never reads its first bytes.
+            (wait_until_bytes_flow if fault.brake else wait_until_unpacking)(scene.target)
         if scene.delay_seconds:
             time.sleep(scene.delay_seconds)
             look_where_it_is(scene)

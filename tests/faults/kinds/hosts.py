@@ -12,7 +12,6 @@ from lab.hosts import LabHost
 from tests.e2e.host_state import replicate_again
 from tests.faults.injectors import hosts
 from tests.faults.matrix import ON_TARGET, Expected, Fault, register
-from tests.faults.moments import wait_until_bytes_flow
 from tests.faults.scene import SOURCE, TARGET, Scene
 from tests.slow_process import worker_of
 
@@ -77,8 +76,6 @@ class SourceSshdAlone(OnHost):
     status = ("succeeded",)
 
     def inject(self, scene: Scene) -> None:
-        if scene.step == "stream":
-            wait_until_bytes_flow(scene.target)  # before that it is no session yet: the listener takes it along
         hosts.restart_listener(self.host(scene), DOWN_SECONDS)
 
     def heal(self, scene: Scene) -> None:
@@ -198,7 +195,6 @@ class UnpackKilled(OnHost):
     codes = ("stream.killed",)
 
     def inject(self, scene: Scene) -> None:
-        wait_until_bytes_flow(scene.target)
         pid = worker_of(scene.target, "stream/unpack")
         assert pid is not None, "the copy has ended before"
         os.kill(pid, signal.SIGKILL)
