@@ -1,11 +1,13 @@
 """OpenSSH certificates: read those of users, which the host checks, and check those of hosts."""
 
+import base64
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     PublicFormat,
@@ -98,6 +100,8 @@ def check_host_certificate(
         principals = tuple(name.decode("utf-8", "replace") for name in found.valid_principals)
         if signer not in authorities:
             raise ValueError(f"it is signed by another CA, {fingerprint_of(signer)}")
+        if _is_signed_with_sha_1(found):
+            raise ValueError("its CA signed it with SHA-1: use ssh-keygen -t rsa-sha2-512")
         if found.critical_options:
             raise ValueError("it has critical options, which no host certificate has")
         if not set(principals) & set(names):
@@ -110,3 +114,15 @@ def check_host_certificate(
         ) from None
     ends = None if found.valid_before == FOREVER else datetime.fromtimestamp(min(found.valid_before, LATEST), UTC)
     return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, ends, fingerprint_of(signer))
+
+
+def _is_signed_with_sha_1(found: SSHCertificate) -> bool:
+    """Whether an RSA key signed as "ssh-rsa". OpenSSH refuses this, too: others can make two certificates of one SHA-1."""
+    key = found.signature_key()
+    if not isinstance(key, RSAPublicKey):
+        return False
+    blob = base64.b64decode(found.public_bytes().split()[1])
+    length = (
+        key.key_size + 7
+    ) // 8  # of the signature, which is last; before it the name of its algorithm, and this length
+    return not blob[: -length - 4].endswith((b"rsa-sha2-256", b"rsa-sha2-512"))

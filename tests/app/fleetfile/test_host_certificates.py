@@ -128,6 +128,22 @@ def test_what_proves_nothing(folder: Path, options: list[str], changes: dict[str
     assert caught.value.code == "ssh.host_certificate"
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "is_proof"), [("ssh-rsa", False), ("rsa-sha2-256", True), ("rsa-sha2-512", True)]
+)
+def test_an_authority_signs_without_sha_1(folder: Path, algorithm: str, is_proof: bool) -> None:
+    if not (folder / "rsa_ca").exists():
+        keygen(folder / "rsa_ca", "rsa")
+    text = signed(folder, "-n", "db-1", "-t", algorithm, ca="rsa_ca")
+    good = {"authorities": [line(folder / "rsa_ca.pub")], "names": {"db-1"}, "now": clock.now()}
+    if is_proof:
+        assert check_host_certificate(text, **good).principals == ("db-1",)
+        return
+    with pytest.raises(Refused) as caught:
+        check_host_certificate(text, **good)
+    assert caught.value.code == "ssh.host_certificate"
+
+
 def test_a_changed_byte_proves_nothing(folder: Path) -> None:
     text = signed(folder, "-n", "db-1")
     kind, body = text.split()[:2]
