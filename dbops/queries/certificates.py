@@ -13,6 +13,9 @@ from dbops.models.secret import as_stored
 from dbops.security.tls_authorities import first_to_end
 from dbops.security.vault_paths import SCHEME, VaultPath
 
+#: Vault answers, and has no certificate there: this does not change by waiting.
+WRONG = ("vault.denied", "vault.missing", "vault.bad_value")
+
 
 @dataclass(frozen=True, slots=True)
 class LoginCertificate:
@@ -33,7 +36,7 @@ class LoginCertificate:
 
 @dataclass(frozen=True, slots=True)
 class LoginCertificates:
-    """All that could be read. ``is_complete``: Vault gave those that it has."""
+    """All that could be read. ``is_complete``: Vault, if it is needed, answers."""
 
     found: tuple[LoginCertificate, ...]
     is_complete: bool = True
@@ -60,8 +63,9 @@ def login_certificates() -> LoginCertificates:
         if place not in known:
             try:
                 known[place] = _read(host.ssh_key_file, VaultPath.of_column(host.stored_key))
-            except Unreachable:
-                known[place], is_complete = None, False
+            except Unreachable as error:
+                known[place] = None
+                is_complete &= error.code in WRONG
         if found := known[place]:
             found.hosts.append(host.name)
             found.clusters.update(one.cluster.name for one in host.instances.all())

@@ -146,6 +146,19 @@ def test_one_in_vault_stays_open_while_vault_is_away(
     assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
 
 
+def test_a_wrong_path_of_one_host_keeps_no_other_event_open(
+    key: Path, told: Any, moment: Clock, bao: OpenBao, settings: Any
+) -> None:
+    bao.write("hosts/db-2", other="x")
+    make_host("db-1", ssh_key_file=str(key), ssh_private_key="")
+    for name, path in (("db-2", "hosts/db-2#key"), ("db-3", "hosts/nowhere#key")):
+        make_host(name, ssh_private_key=VaultPath(path), ssh_key_file="")
+    sign(key, moment.now - 100 * DAY, moment.now + 5 * DAY)
+    assert told() == [("", "db-1", "open")]
+    sign(key, moment.now, moment.now + 200 * DAY)
+    assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
+
+
 def test_one_that_cannot_be_used_is_a_metric_and_no_event(key: Path, told: Any) -> None:
     key.with_name("key-cert.pub").write_text("nonsense")
     make_host("db-1", ssh_key_file=str(key), ssh_private_key="")
