@@ -3,6 +3,7 @@
 Only ``Vault`` loads this module: without a Vault, no process loads hvac.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -150,16 +151,28 @@ def _as_errors(operation: str) -> Iterator[None]:
         raise Unreachable("vault.unreachable", operation, cause="its answer is not one of Vault") from None
 
 
-def _of_answer(operation: str, error: Exception) -> DbopsError:
-    errors = getattr(error, "errors", None) or []
+def _of_answer(operation: str, error: exceptions.VaultError) -> DbopsError:
+    if not _is_of_vault(error):
+        return Unreachable("vault.unreachable", operation, cause="its answer is not one of Vault")
+    errors = error.errors or []
     said = " ".join(" ".join(map(str, errors)).split())[:MOST_CHARACTERS]
     if isinstance(error, exceptions.VaultDown | exceptions.VaultNotInitialized):
         return Unreachable("vault.sealed", operation, cause=said)
     is_refusal = isinstance(error, exceptions.Forbidden | exceptions.Unauthorized)
-    if operation == LOGGING_IN and (is_refusal or isinstance(error, exceptions.InvalidRequest)):
+    # A mount or namespace that is not there is a path that is not there.
+    is_wrong = isinstance(error, exceptions.InvalidRequest | exceptions.InvalidPath | exceptions.UnsupportedOperation)
+    if operation == LOGGING_IN and (is_refusal or is_wrong):
         return NoAccess("vault.login", operation, cause=said)
     if is_refusal:
         return NoAccess("vault.denied", operation, cause=said)
     if isinstance(error, exceptions.InvalidPath):
         return NoAccess("vault.missing", operation, cause="there is no such secret, or its newest version is deleted")
     return Unreachable("vault.unreachable", operation, cause=said or type(error).__name__)
+
+
+def _is_of_vault(error: exceptions.VaultError) -> bool:
+    """Whether Vault gave this answer: not a proxy before it, whose "not found" says nothing of a secret."""
+    try:
+        return isinstance(json.loads(error.text or ""), dict)
+    except ValueError:
+        return False

@@ -75,8 +75,9 @@ def _number(name: str, text: str) -> int:
 
 
 def _check(found: VaultSettings) -> None:
-    parts = urlsplit(found.address)
-    if parts.scheme != "https" or not parts.hostname or parts.username or parts.query or parts.fragment:
+    if "@" in found.address:  # a password: not into a message
+        raise ValueError("DBOPS_VAULT_ADDRESS must have no user and no password")
+    if not _is_address(found.address):
         raise ValueError(f"DBOPS_VAULT_ADDRESS must be an https:// address, not {found.address!r}")
     for name in ("mount", "prefix", *(["auth_mount"] if found.auth_mount else [])):
         if not _PATH.fullmatch(getattr(found, name)):
@@ -94,3 +95,13 @@ def _check(found: VaultSettings) -> None:
             "DBOPS_VAULT_ADDRESS needs one way to log in: DBOPS_VAULT_TOKEN_FILE, DBOPS_VAULT_ROLE_ID or "
             "DBOPS_VAULT_KUBERNETES_ROLE"
         )
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme == "https" and bool(parts.hostname) and parts.port != 0 and not (parts.query or parts.fragment)
+        )
+    except ValueError:  # the port is no number
+        return False

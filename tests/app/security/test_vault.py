@@ -1,12 +1,15 @@
 """Secrets from a real OpenBao: logins, refusals, outages, and what this process keeps."""
 
+import http.server
 import os
 import pickle
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +39,34 @@ def cluster(tmp_path: Path) -> Iterator[Reviewer]:
 def shop(bao: OpenBao) -> OpenBao:
     bao.write("clusters/shop", admin="s3cret of shop", number=7, empty="")
     return bao
+
+
+@contextmanager
+def proxy_instead(bao: OpenBao, status: int) -> Iterator[None]:
+    """Answer at the address of a server as a load balancer does that has none behind it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = b"<h1>no server is available</h1>"
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", bao.port), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(bao.folder / "cert.pem", bao.folder / "key.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def code_of(vault: Vault, path: VaultPath = ADMIN, **options: Any) -> str:
@@ -103,6 +134,11 @@ class TestLogins:
         file = Path(shop.token_file())
         file.chmod(0o644)
         assert code_of(Vault(shop.settings(token_file=str(file)))) == "vault.login"
+
+    def test_a_wrong_mount_of_the_login_is_told_of_the_login(self, shop: OpenBao) -> None:
+        role, file = shop.approle()
+        for values in ({"auth_mount": "elsewhere"}, {"namespace": "nowhere"}):
+            assert code_of(Vault(shop.settings(role_id=role, secret_id_file=file, **values))) == "vault.login"
 
     def test_a_wrong_secret_id(self, shop: OpenBao) -> None:
         role, file = shop.approle()
@@ -271,6 +307,18 @@ class TestOutages:
         aged(vault, monkeypatch, 310)
         assert code_of(vault, gone) == "vault.unreachable"
 
+    @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 503])
+    def test_what_a_proxy_answers_for_it_forgets_nothing(
+        self, shop: OpenBao, status: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        vault, cold = Vault(shop.settings()), Vault(shop.settings())
+        assert vault.read(ADMIN) == "s3cret of shop"
+        shop.stop()
+        with proxy_instead(shop, status):
+            aged(vault, monkeypatch, 301)
+            assert vault.read(ADMIN) == "s3cret of shop"
+            assert code_of(cold) == "vault.unreachable"
+
     def test_errors_say_who_must_act(self, shop: OpenBao) -> None:
         with pytest.raises(NoAccess):
             Vault(shop.settings()).read(VaultPath("nothing/here#x"))
@@ -344,6 +392,12 @@ class TestConnection:
 
 
 class TestSettings:
+    @pytest.mark.parametrize("address", ["https://:s3cret@vault:8200", "https://vault:port"])
+    def test_an_address_has_a_port_and_no_password(self, address: str) -> None:
+        with pytest.raises(ValueError, match="DBOPS_VAULT_ADDRESS") as found:
+            read_vault({"DBOPS_VAULT_ADDRESS": address, "DBOPS_VAULT_TOKEN_FILE": "/x"})
+        assert "s3cret" not in str(found.value)
+
     GOOD = {"DBOPS_VAULT_ADDRESS": "https://vault.example:8200", "DBOPS_VAULT_TOKEN_FILE": "/run/token"}
 
     def test_none(self) -> None:
