@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import paramiko
 from paramiko.pkey import UnknownKeyType
@@ -35,12 +35,21 @@ KEY_CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.EC
 LOST = (paramiko.SSHException, EOFError, OSError)
 
 
+class HostProof(Protocol):
+    """What proves a host by its certificate, whatever its key."""
+
+    def check(self, certificate: str) -> None:
+        """Raise ``Refused`` if a certificate, ``""`` for none, proves nothing."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SshAddress:
     """Address and credentials.
 
     Args:
         host_key: the pinned ``type base64``, ``""`` if none was accepted.
+        proof: checks the host's certificate instead of the pinned key.
         gate: runs commands as root through sudo; ``None``: they run as ``user``.
         jump: the jump host that opens the connection; ``None``: the dashboard connects itself.
         name: of a jump host in the inventory, for errors.
@@ -56,6 +65,7 @@ class SshAddress:
     jump: "SshAddress | None" = None
     name: str = ""
     certificate: str = ""
+    proof: HostProof | None = None
 
     @property
     def place(self) -> str:
@@ -89,7 +99,7 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
         dial: opens the socket or channel to the host.
 
     Raises:
-        NoAccess: ``ssh.host_key_unknown``, ``ssh.host_key_changed``, ``ssh.auth_failed``.
+        NoAccess: ``ssh.host_key_unknown``, ``ssh.host_key_changed``, ``ssh.host_not_proven``, ``ssh.auth_failed``.
         Unreachable: ``ssh.unreachable``.
         Refused: the private or the pinned key is not valid.
     """
@@ -97,9 +107,12 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
     if address.certificate:
         key.load_certificate(address.certificate)
     pinned = parse_host_key(address.host_key) if address.host_key else None
-    transport, found = negotiate(address, dial, patience.connect_seconds, pinned=pinned)
     try:
-        _check_host_key(address, pinned, found)
+        transport, found = negotiate(address, dial, patience.connect_seconds, pinned=pinned, proof=address.proof)
+    except IncompatiblePeer as error:
+        raise _not_proven(address, f"the host presents no certificate: {error}") from None
+    try:
+        _check_host_key(address, pinned, found, transport)
         transport.auth_publickey(address.user, key)
         transport.set_keepalive(patience.keepalive_seconds)
     except paramiko.AuthenticationException as error:
@@ -115,11 +128,16 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
     return transport
 
 
-def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey) -> None:
+def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey, transport: paramiko.Transport) -> None:
     operation = f"Checking the host key of {address.shown}"
     if pinned is None:
         raise NoAccess("ssh.host_key_unknown", operation, cause=f"{found.type} {found.fingerprint}")
-    if (pinned.type, pinned.base64) != (found.type, found.base64):
+    if address.proof is not None:
+        try:
+            address.proof.check(_certificate(transport))
+        except Refused as error:
+            raise _not_proven(address, error.cause) from None
+    elif (pinned.type, pinned.base64) != (found.type, found.base64):
         raise NoAccess(
             "ssh.host_key_changed",
             operation,
@@ -127,12 +145,26 @@ def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey)
         )
 
 
+def _not_proven(address: SshAddress, cause: str) -> NoAccess:
+    return NoAccess("ssh.host_not_proven", f"Checking the host certificate of {address.shown}", cause=cause)
+
+
 def negotiate(
-    address: SshAddress, dial: Callable[[], Any], timeout_seconds: float, *, pinned: HostKey | None
+    address: SshAddress,
+    dial: Callable[[], Any],
+    timeout_seconds: float,
+    *,
+    pinned: HostKey | None,
+    proof: HostProof | None = None,
 ) -> tuple[paramiko.Transport, HostKey]:
-    """Exchange keys. Offer only the pinned key's type, so that a host with several keys shows that one."""
+    """Exchange keys. Offer only the pinned key's type, so that a host with several keys shows that one.
+
+    With ``proof``, offer certificates alone. A host without one is not asked for a plain key: raises ``IncompatiblePeer``.
+    """
     transport = _transport(address, dial, timeout_seconds)
-    if pinned is not None:
+    if proof is not None:
+        transport.get_security_options().key_types = HOST_CERTIFICATE_ALGORITHMS
+    elif pinned is not None:
         transport.get_security_options().key_types = HOST_KEY_ALGORITHMS[pinned.type]
     deadline = time.monotonic() + timeout_seconds
     try:
@@ -142,6 +174,8 @@ def negotiate(
         key = transport.get_remote_server_key()
     except IncompatiblePeer as error:
         close(transport)
+        if proof is not None:
+            raise
         if pinned is None:
             raise unreachable(address, error) from None
         # no key of that type any more: read the current key, so that the refusal can name it
@@ -160,13 +194,18 @@ def presented_certificate(address: SshAddress, dial: Callable[[], Any], timeout_
     transport.get_security_options().key_types = HOST_CERTIFICATE_ALGORITHMS
     try:
         transport.start_client(timeout=timeout_seconds)
-        found = transport.get_remote_server_key().public_blob
+        return _certificate(transport)
     except IncompatiblePeer:
         return ""
     except LOST as error:
         raise unreachable(address, error) from None
     finally:
         close(transport)
+
+
+def _certificate(transport: paramiko.Transport) -> str:
+    """Return the certificate that the host presented. It has a plain key, and no certificate, if it does not keep to what was agreed."""
+    found = transport.get_remote_server_key().public_blob
     return f"{found.key_type} {base64.b64encode(found.key_blob).decode()}" if found else ""
 
 

@@ -163,7 +163,7 @@ def _check_conflicts(
 
 
 def _placed_host(entry: HostEntry) -> PlacedHost:
-    names = ("ssh_address", "ssh_port", "work_dir")
+    names = ("ssh_address", "ssh_port", "work_dir", "certificate_name")
     values = {name: entry.values[name] for name in names if name in entry.values}
     return PlacedHost(entry.name, entry.spot.line, entry, jump_host=entry.jump_host, **values)
 

@@ -1,6 +1,6 @@
 """Find objects that share what must be unique, in the fleet after the change. Used for the file and the browser."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ class PlacedHost(PlacedObject):
     ssh_port: int = 0
     work_dir: str = ""
     jump_host: str = ""
+    certificate_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,14 @@ def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[InventoryConflict
         yield InventoryConflict(one, "name", f"the name is used by {kind} {other.known_as}")
 
 
-def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
-    """Find two hosts with the same SSH address and port."""
+def host_conflicts(hosts: Sequence[PlacedHost]) -> Iterator[InventoryConflict]:
+    """Find two hosts with the same SSH address and port, or the same name in their certificates: each could pass for the other."""
     keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
     for one, other in _repeated(keyed):
         yield InventoryConflict(one, "ssh_address", f"this SSH address and port belong to host {other.known_as}")
+    certified = ((item.certificate_name, item) for item in hosts if item.certificate_name)
+    for one, other in _repeated(certified):
+        yield InventoryConflict(one, "certificate_name", f"this certificate name belongs to host {other.known_as}")
 
 
 def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:

@@ -21,6 +21,7 @@ SSH_KEYS: Keys = {
     "port": ("ssh_port", int),
     "user": ("ssh_user", str),
     "host_key": ("host_key", str),
+    "certificate_name": ("certificate_name", str),
 }
 HOST_KEYS: Keys = {
     "name": ("name", str),

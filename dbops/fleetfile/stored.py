@@ -59,6 +59,7 @@ class StoredInventory:
                 ssh_port=row.ssh_port,
                 work_dir=row.work_dir,
                 jump_host=row.jump_host.name if row.jump_host else "",
+                certificate_name=row.certificate_name,
             )
             for row in self.hosts.values()
             if row.name not in left_out

@@ -37,6 +37,8 @@ def host_content(host: Host) -> dict[str, Any]:
         ssh["jump_host"] = host.jump_host.name
     if host.host_key:
         ssh["host_key"] = host.host_key
+    if host.certificate_name:
+        ssh["certificate_name"] = host.certificate_name
     return {
         "name": host.name,
         "ssh": ssh,

@@ -16,7 +16,12 @@ def service_commands(instance: Instance) -> tuple[str, str]:
 
 
 def shown_fingerprint(host: Host) -> str:
-    """Return the fingerprint of the pinned key; an unreadable key of one host must not break plans of others."""
+    """Return what proves the host: the name in its certificate, or the fingerprint of the pinned key.
+
+    An unreadable key of one host must not break plans of others.
+    """
+    if host.certificate_name:
+        return f"certificate for {host.certificate_name}"
     try:
         return fingerprint_of(host.host_key) if host.host_key else ""
     except Refused:
@@ -46,6 +51,7 @@ def member_of(instance: Instance) -> KnownInstance:
         stop_command=stop,
         facts=state.facts() if state else None,
         group_suffix=instance.group_suffix,
+        certificate_name=host.certificate_name,
         replication_tls=instance.replication_tls,
         replication_tls_ca=instance.replication_tls_ca,
         replication_delay_seconds=instance.replication_delay_seconds,

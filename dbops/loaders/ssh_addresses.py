@@ -6,6 +6,7 @@ from dbops.database import clock
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.loaders.gates import gate_of
+from dbops.loaders.host_authorities import proof_of
 from dbops.models import Host
 from dbops.models.fleet import MOST_JUMPS
 from dbops.models.secret import vault_path
@@ -21,7 +22,8 @@ def ssh_address_of(host: Host) -> SshAddress:
 
     Raises:
         Refused: a key file of the inventory cannot be read (``ssh.key_file``), or a stored key (``secret.lost``); a certificate is not
-            valid (``ssh.bad_certificate``) or not valid now (``ssh.certificate_expired``).
+            valid (``ssh.bad_certificate``) or not valid now (``ssh.certificate_expired``); the CAs of a host's certificate cannot be read
+            (``ssh.host_ca_file``).
         Unreachable, NoAccess: as ``security.vault.Vault.read``.
     """
     return SshAddress(
@@ -30,6 +32,7 @@ def ssh_address_of(host: Host) -> SshAddress:
         user=host.ssh_user,
         private_key=private_key_of(host),
         host_key=host.host_key,
+        proof=proof_of(host),
         certificate=_certificate_text(host),
         gate=gate_of(host) if host.sudo else None,
         jump=jump_of(host),
@@ -49,6 +52,7 @@ def jump_of(host: Host) -> SshAddress | None:
             user=jump.ssh_user,
             private_key=private_key_of(jump),
             host_key=jump.host_key,
+            proof=proof_of(jump),
             certificate=_certificate_text(jump),
             jump=way,
             name=jump.name,

@@ -283,6 +283,18 @@ class Migration(migrations.Migration):
                 ("host_key", models.TextField(blank=True)),
                 ("host_key_accepted_by", models.CharField(blank=True, max_length=150)),
                 ("host_key_accepted_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "certificate_name",
+                    models.CharField(
+                        blank=True,
+                        max_length=253,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[a-z0-9][a-z0-9:._-]{0,252}\\Z", "Use a host name or IP address in lower case."
+                            )
+                        ],
+                    ),
+                ),
                 ("sudo", models.BooleanField(default=False)),
                 (
                     "work_dir",

@@ -24,6 +24,10 @@ name_validator = RegexValidator(
     "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
 )
 address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", "This is not a host name or IP address.")
+# One name, as OpenSSH compares it: no pattern of known_hosts.
+certificate_name_validator = RegexValidator(
+    r"\A[a-z0-9][a-z0-9:._-]{0,252}\Z", "Use a host name or IP address in lower case."
+)
 path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", "Use an absolute path without line breaks.")
 account_validator = RegexValidator(r"\A[^\0\n\r]*\Z", "Line breaks are not allowed.")
 
@@ -106,6 +110,7 @@ class Cluster(HasAccounts):
 class Host(models.Model):
     """A machine reached by SSH. ``host_key`` is the pinned public key, empty until a person accepts one.
 
+    ``certificate_name``: a host certificate for this name proves the host from then on, whatever its key; empty: the pinned key does.
     ``jump_host``: the host that opens the dashboard's connections to this one; it may have one itself.
     """
 
@@ -118,6 +123,7 @@ class Host(models.Model):
     host_key = models.TextField(blank=True)
     host_key_accepted_by = models.CharField(max_length=150, blank=True)
     host_key_accepted_at = models.DateTimeField(null=True, blank=True)
+    certificate_name = models.CharField(max_length=253, blank=True, validators=[certificate_name_validator])
     sudo = models.BooleanField(default=False)
     work_dir = models.CharField(max_length=500, default="/var/lib/dbops", validators=[path_validator])
     authorized_keys_file = models.CharField(max_length=500, blank=True, validators=[path_validator])

@@ -17,8 +17,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dbops.engine.errors import Refused
-from dbops.engine.hosts.host_keys import HostKey, fingerprint_of, parse_host_key
+from dbops.engine.hosts.host_keys import HostAuthorities, HostKey, fingerprint_of, parse_host_key
 
+#: Before a key that proves nothing any more, as in known_hosts.
+REVOKED = "@revoked"
 FOREVER = 2**64 - 1
 LATEST = int(datetime(9999, 1, 1, tzinfo=UTC).timestamp())
 
@@ -72,25 +74,35 @@ class HostCertificate:
     authority: str
 
 
-def read_authorities(file: Path) -> list[str]:
-    """Return the public keys of a file, one a line. Raises ``OSError``, and ``Refused`` (``ssh.bad_host_key``)."""
-    lines = (line.strip() for line in file.read_text().splitlines())
-    return [parse_host_key(line).line for line in lines if line and not line.startswith("#")]
+def read_authorities(file: Path) -> HostAuthorities:
+    """Return the public keys of a file, one a line, and those after ``@revoked``.
+
+    Raises ``OSError``, ``UnicodeDecodeError``, and ``Refused`` (``ssh.bad_host_key``).
+    """
+    keys: dict[bool, list[str]] = {True: [], False: []}
+    for line in map(str.strip, file.read_text().splitlines()):
+        if line and not line.startswith("#"):
+            is_revoked = line.split()[0] == REVOKED
+            keys[is_revoked].append(parse_host_key(line.removeprefix(REVOKED)).line)
+    return HostAuthorities(tuple(keys[False]), tuple(keys[True]))
 
 
 def check_host_certificate(
-    text: str, *, authorities: Collection[str], names: Collection[str], now: datetime
+    text: str, *, authorities: HostAuthorities, names: Collection[str], now: datetime
 ) -> HostCertificate:
     """Return a certificate that proves a host's key.
 
     Args:
-        authorities: keys that may sign, ``type base64``.
+        text: of the certificate; empty: the host has none.
+        authorities: whose keys may sign.
         names: by which the host is known; the certificate must contain one of them.
 
     Raises:
         Refused: it proves nothing (``ssh.host_certificate``).
     """
     try:
+        if not text:
+            raise ValueError("the host presents no certificate")
         found = load_ssh_public_identity(text.strip().encode())
         if not isinstance(found, SSHCertificate) or found.type is not SSHCertificateType.HOST:
             raise ValueError("it is not a certificate of a host")
@@ -98,7 +110,9 @@ def check_host_certificate(
         signer = found.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
         key = parse_host_key(found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
         principals = tuple(name.decode("utf-8", "replace") for name in found.valid_principals)
-        if signer not in authorities:
+        if revoked := {signer, key.line} & {*authorities.revoked}:
+            raise ValueError(f"the key {fingerprint_of(revoked.pop())} is revoked")
+        if signer not in authorities.keys:
             raise ValueError(f"it is signed by another CA, {fingerprint_of(signer)}")
         if _is_signed_with_sha_1(found):
             raise ValueError("its CA signed it with SHA-1: use ssh-keygen -t rsa-sha2-512")

@@ -13,6 +13,7 @@ from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs, Shell
 from dbops.loaders.accounts import account_of
+from dbops.loaders.host_authorities import authorities_of
 from dbops.loaders.ssh_addresses import jump_of, ssh_address_of
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
@@ -41,6 +42,8 @@ def endpoint_of(host: Host, local_address: str, jobs: Jobs) -> Endpoint:
         authorized_keys_file=host.authorized_keys_file,
         sudo=host.sudo,
         jobs=jobs,
+        certificate_name=host.certificate_name,
+        authorities=authorities_of(host),
     )
 
 

@@ -17,6 +17,7 @@ from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.run import Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
 from dbops.engine.states import BackupMethod
 from dbops.loaders.accounts import account_of, local_account_of
+from dbops.loaders.host_authorities import authorities_of
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import BackupRun, Host, Instance, Rebuild, RowComparison
@@ -137,6 +138,7 @@ def _side(
         jobs=jobs,
         connect=connect,
         host_key=host.host_key,
+        authorities=authorities_of(host),
         stream_address=host.stream_address or host.ssh_address,
         authorized_keys_file=host.authorized_keys_file,
         sudo=host.sudo,

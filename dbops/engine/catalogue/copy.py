@@ -223,9 +223,9 @@ _STREAM = (
     ),
     host(
         "transport.host_key",
-        "The source's SSH host key is not the pinned key.",
+        "The source's SSH host key is not the pinned key, or its host certificate is not valid.",
         _UNUSABLE,
-        "Check whether the stream address leads to another machine. Find the cause before you accept a new key.",
+        "Check whether the stream address leads to another machine. Find the cause before you accept a new key or issue a certificate.",
     ),
     host(
         "transport.key_refused",

@@ -111,10 +111,17 @@ _SSH = (
         "Issue a new host certificate, or add its CA to the file of `DBOPS_SSH_HOST_CA_FILE`. Or compare the key on the host.",
     ),
     operator(
+        "ssh.host_not_proven",
+        "The host has no certificate that proves it: none, an expired one, or one of another CA, for another name, or with a revoked key.",
+        "Nothing was sent to the host. Jobs that run there continue. The pinned key was not tried instead.",
+        "Find out whether another machine answers at this address. Else issue a new host certificate and reload sshd, or correct the "
+        "certificate name on the host's page or the file of `DBOPS_SSH_HOST_CA_FILE`. See ssh-certificates.md.",
+    ),
+    operator(
         "ssh.host_ca_file",
         "The file with the CAs of host certificates can't be read.",
-        "No key was accepted.",
-        "Correct `DBOPS_SSH_HOST_CA_FILE`. It has one public key a line.",
+        "No key was accepted, and nothing was sent to hosts with a certificate name.",
+        "Set `DBOPS_SSH_HOST_CA_FILE` for every process of dbops, or correct the file. It has one public key a line.",
     ),
     operator(
         "ssh.bad_key",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.tool_options import NO_TOOL
+from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import allowed_from, known_host, ssh_command
@@ -18,7 +19,7 @@ from dbops.engine.ports import Jobs
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of the access: host and jobs."""
+    """One end of the access: host and jobs. ``certificate_name``: its certificate proves it, and not its pinned key."""
 
     name: str
     ssh_address: str
@@ -30,6 +31,8 @@ class Endpoint:
     authorized_keys_file: str
     sudo: bool
     jobs: Jobs = field(repr=False)
+    certificate_name: str = ""
+    authorities: HostAuthorities = HostAuthorities()
 
     @property
     def keys(self) -> tuple[str, str]:
@@ -50,7 +53,12 @@ class HostAccess:
 
     def make_key(self) -> str:
         """Create the run's key on the target unless it exists; return its public half."""
-        line = known_host(self.source.stream_address, self.source.ssh_port, self.source.host_key)
+        source = self.source
+        line = (
+            source.authorities.known_hosts(source.certificate_name)
+            if source.certificate_name
+            else known_host(source.stream_address, source.ssh_port, source.host_key)
+        )
         return act(self.target, "Making the run's key", load("make_key"), self.run_id, line).strip()
 
     def let_in(self, public_key: str, words: Sequence[str], script: str, *, key_seconds: int) -> None:
@@ -87,6 +95,7 @@ class HostAccess:
             directory=self.target.jobs.run_directory,
             attempts=attempts,
             log_level=log_level,
+            certificate_name=self.source.certificate_name,
         )
 
     def close(self) -> None:

@@ -36,6 +36,19 @@ class HostKey:
         return f"{self.type} {self.base64}"
 
 
+@dataclass(frozen=True, slots=True)
+class HostAuthorities:
+    """Public keys of the CAs that sign certificates of hosts, and keys of hosts and CAs that are revoked, each ``type base64``."""
+
+    keys: tuple[str, ...] = ()
+    revoked: tuple[str, ...] = ()
+
+    def known_hosts(self, name: str) -> str:
+        """Return the lines of known_hosts for a host that OpenSSH knows by this name, and by a certificate alone."""
+        revoked = [f"@revoked * {key}" for key in self.revoked]
+        return "\n".join([*revoked, *(f"@cert-authority {name} {key}" for key in self.keys)])
+
+
 def fingerprint_of_blob(blob: bytes) -> str:
     """Return the fingerprint as ``ssh-keygen -l`` prints it: ``SHA256:`` and unpadded base64."""
     return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode("ascii").rstrip("=")

@@ -24,12 +24,13 @@ def ssh_command(
     dead_after_seconds: int = DEAD_AFTER_SECONDS,
     attempts: int = 1,
     log_level: str = "ERROR",
+    certificate_name: str = "",
 ) -> list[str]:
     """Return the command with which the target pulls from the source. ``directory`` has the run's key and known_hosts.
 
     No configuration file, agent or password is used, the host key is pinned, nothing is compressed (measured: ``-C`` is limited
     to about 35 MiB/s), and a peer that is silent for ``dead_after_seconds`` is dead. ``attempts`` are made a second apart, with a
-    limit of ten seconds each. ``log_level`` is OpenSSH's.
+    limit of ten seconds each. ``log_level`` is OpenSSH's. ``certificate_name``: of the source's host certificate, if that proves it.
     """
     options = {
         "BatchMode": "yes",
@@ -46,6 +47,8 @@ def ssh_command(
         "ServerAliveCountMax": str(dead_after_seconds // ALIVE_INTERVAL_SECONDS - 1),
         "LogLevel": log_level,
     }
+    if certificate_name:
+        options["HostKeyAlias"] = certificate_name
     if bind_address:
         options["BindAddress"] = bind_address
     command = ["ssh", "-F", "/dev/null", "-T", "-x", "-a", "-e", "none"]

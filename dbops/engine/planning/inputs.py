@@ -42,6 +42,8 @@ class KnownInstance:
     stop_command: str
     facts: InstanceFacts | None = None
     group_suffix: str = ""
+    #: the name in its host certificate, which proves it; empty: the pinned key does
+    certificate_name: str = ""
     #: how replication is wanted, whatever it was: ``""`` or ``None`` keeps it
     replication_tls: str = ""
     replication_tls_ca: str = ""
@@ -91,6 +93,7 @@ class KnownInstance:
             server_uuid=server.server_uuid if server else "",
             version=server.version if server else "",
             group_suffix=self.group_suffix,
+            certificate_name=self.certificate_name,
         )
 
 

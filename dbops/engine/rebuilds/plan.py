@@ -92,6 +92,8 @@ class PlannedInstance:
     version: str = ""
     #: of the option groups that the server reads besides its own (``mysqld@NAME``)
     group_suffix: str = ""
+    #: the name in its host certificate, which proves it; empty: the pinned key does
+    certificate_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

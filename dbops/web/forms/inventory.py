@@ -35,7 +35,7 @@ class HostForm(InventoryForm):
 
     secrets = ("ssh_private_key",)
     groups: ClassVar = {
-        phrase("Host"): ("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host"),
+        phrase("Host"): ("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host", "certificate_name"),
         phrase("SSH key (file or pasted key)"): ("ssh_key_file", "ssh_private_key"),
         phrase("Paths and addresses"): ("work_dir", "authorized_keys_file", "stream_address"),
     }
@@ -47,7 +47,7 @@ class HostForm(InventoryForm):
         model = Host
         fields: ClassVar = [
             *("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host", "ssh_key_file"),
-            *("work_dir", "authorized_keys_file", "stream_address"),
+            *("work_dir", "authorized_keys_file", "stream_address", "certificate_name"),
         ]
         labels: ClassVar = {
             "ssh_address": _("SSH address"),
@@ -56,6 +56,7 @@ class HostForm(InventoryForm):
             "ssh_key_file": _("Key file"),
             "sudo": _("Run commands as root with sudo -n"),
             "jump_host": _("Jump host"),
+            "certificate_name": _("Certificate name"),
             "work_dir": _("Work directory"),
             "authorized_keys_file": _("Authorized keys file"),
             "stream_address": _("Stream address"),
@@ -68,6 +69,10 @@ class HostForm(InventoryForm):
             ),
             "jump_host": _(
                 "Host of the inventory through which dbops connects to this one, and to the servers on it. Empty: directly."
+            ),
+            "certificate_name": _(
+                "Name in the host’s SSH certificate. A valid certificate for it then proves the host at each connection, whatever its key. "
+                "Empty: the accepted host key does."
             ),
             "work_dir": _("Directory for run directories and journals."),
             "authorized_keys_file": _(
@@ -99,7 +104,7 @@ class HostForm(InventoryForm):
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
-        names = ("ssh_address", "ssh_port", "work_dir")
+        names = ("ssh_address", "ssh_port", "work_dir", "certificate_name")
         values = {name: given[name] for name in names if given.get(name)}
         new_name = given.get("name", "")
         jump = given["jump_host"].name if given.get("jump_host") else ""

@@ -98,16 +98,14 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
         text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
         _unfit(host, f"the shell did not come to its end ({text})")
     if jumps := jump_hosts_of(host):
-        report.check(
-            "Jump hosts", ", then ".join(f"{jump} with the pinned {shown_fingerprint(jump)}" for jump in jumps)
-        )
+        report.check("Jump hosts", ", then ".join(f"{jump} with the {_identity(jump)}" for jump in jumps))
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
     report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
     if certificate := certificate_of(host):
         until = f"{certificate.until:%Y-%m-%d %H:%M} UTC" if certificate.until else "no end"
         principals = ", ".join(certificate.principals) or "every user"
         report.check("SSH certificate", f"{certificate.name!r} for {principals}, valid until {until}")
-    report.check("Host key", f"the pinned one, {shown_fingerprint(host)}")
+    report.check("Host key", f"the {_identity(host)}")
     through = f" through sudo by {found['gate'] or 'any command'}" if host.sudo else ""
     report.check("Commands run as", f"{found['user']}{through}")
     report.measured["gate"] = found["gate"]
@@ -118,6 +116,11 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     report.measured["work_free_bytes"] = int(found["work_free"]) if found["work_free"].isdigit() else None
     if not fits:
         _unfit(host, "; ".join(f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]))
+
+
+def _identity(host: Host) -> str:
+    """Return what proved the host: its connection would else have been refused."""
+    return f"{'' if host.certificate_name else 'pinned '}{shown_fingerprint(host)}"
 
 
 def _check_writable(report: TestReport, found: dict[str, str], title: str, path: str, key: str) -> bool:

@@ -11,6 +11,7 @@ from django.test import Client
 
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.models import Host
 from dbops.operations.host_certificates import read_host_certificate
 from dbops.security.ssh_certificates import check_host_certificate
@@ -99,7 +100,23 @@ def test_a_wrong_one_is_refused_with_its_code(sshd: Any, folder: Path, host: Hos
     assert (answer.status_code, answer.context["problem"].code) == (409, "ssh.host_certificate")
 
 
-@pytest.mark.parametrize("content", [None, "nonsense", b"\xff"])
+@pytest.mark.services
+def test_a_new_key_of_a_trusted_name_needs_no_click(sshd: Any, folder: Path, host: Host, operator: Client) -> None:
+    pinned = line(folder / "ca.pub")
+    Host.objects.update(certificate_name="db.example", host_key=pinned)
+    url = "/inventory/host/db-1/key/"
+    sshd(signed(folder, "-n", "db.example", "-V", "+1h"))
+    answer = operator.post(url, {"action": "read"})
+    assert (answer.status_code, answer.context["certificate"].principals) == (200, ("db.example",))
+    assert (b"data-new-key" in answer.content, b'name="replace"' in answer.content) == (True, False)
+    for certificate in (signed(folder, "-n", "db-1", "-V", "+1h"), ""):
+        sshd(certificate)
+        answer = operator.post(url, {"action": "read"})
+        assert (answer.status_code, answer.context["problem"].code) == (409, "ssh.host_certificate")
+    assert Host.objects.get().host_key == pinned
+
+
+@pytest.mark.parametrize("content", [None, "nonsense", "@revoked", "@cert-authority * ssh-ed25519 AAAA", b"\xff"])
 def test_authorities_that_cannot_be_read(host: Host, tmp_path: Path, settings: Any, content: Any) -> None:
     settings.SSH_HOST_CA_FILE = str(tmp_path / "cas")
     if content:
@@ -124,7 +141,9 @@ def test_authorities_that_cannot_be_read(host: Host, tmp_path: Path, settings: A
 def test_what_proves_nothing(folder: Path, options: list[str], changes: dict[str, str]) -> None:
     text = signed(folder, *options, **changes)
     with pytest.raises(Refused) as caught:
-        check_host_certificate(text, authorities=[line(folder / "ca.pub")], names={"db-1"}, now=clock.now())
+        check_host_certificate(
+            text, authorities=HostAuthorities((line(folder / "ca.pub"),)), names={"db-1"}, now=clock.now()
+        )
     assert caught.value.code == "ssh.host_certificate"
 
 
@@ -135,7 +154,7 @@ def test_an_authority_signs_without_sha_1(folder: Path, algorithm: str, is_proof
     if not (folder / "rsa_ca").exists():
         keygen(folder / "rsa_ca", "rsa")
     text = signed(folder, "-n", "db-1", "-t", algorithm, ca="rsa_ca")
-    good = {"authorities": [line(folder / "rsa_ca.pub")], "names": {"db-1"}, "now": clock.now()}
+    good = {"authorities": HostAuthorities((line(folder / "rsa_ca.pub"),)), "names": {"db-1"}, "now": clock.now()}
     if is_proof:
         assert check_host_certificate(text, **good).principals == ("db-1",)
         return
@@ -148,7 +167,11 @@ def test_a_changed_byte_proves_nothing(folder: Path) -> None:
     text = signed(folder, "-n", "db-1")
     kind, body = text.split()[:2]
     changed = body[:-12] + ("A" if body[-12] != "A" else "B") + body[-11:]
-    good = {"authorities": [line(folder / "ca.pub")], "names": {"db-1"}, "now": clock.now() + timedelta(days=9999)}
+    good = {
+        "authorities": HostAuthorities((line(folder / "ca.pub"),)),
+        "names": {"db-1"},
+        "now": clock.now() + timedelta(days=9999),
+    }
     assert check_host_certificate(text, **good).until is None
     with pytest.raises(Refused):
         check_host_certificate(f"{kind} {changed}", **good)

@@ -73,6 +73,7 @@ def transport_command(plan: Plan, *, directory: str, address: str, attempts: int
         ciphers=plan.cipher,
         directory=directory,
         attempts=attempts,
+        certificate_name=plan.source.certificate_name,
         dead_after_seconds=PAUSED_DEAD_AFTER_SECONDS if plan.pause_source else DEAD_AFTER_SECONDS,
     )
 
@@ -85,7 +86,9 @@ def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
 
 
 def known_hosts_line(side: InstanceHandle) -> str:
-    """Return the pinned key of a host as a known_hosts line for the address that the other host uses."""
+    """Return the known_hosts of the other host: the pinned key for the address that it uses, or the CAs of the host's certificate."""
+    if side.party.certificate_name:
+        return side.authorities.known_hosts(side.party.certificate_name)
     return known_host(side.stream_address, side.party.ssh_port, side.host_key)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
+from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
@@ -35,6 +36,7 @@ class InstanceHandle:
     jobs: Jobs
     connect: Callable[[float], Database]
     host_key: str = ""
+    authorities: HostAuthorities = HostAuthorities()
     stream_address: str = ""
     authorized_keys_file: str = ""
     sudo: bool = False
