@@ -134,7 +134,7 @@ def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey,
         raise NoAccess("ssh.host_key_unknown", operation, cause=f"{found.type} {found.fingerprint}")
     if address.proof is not None:
         try:
-            address.proof.check(_certificate(transport))
+            address.proof.check(certificate_line(transport))
         except Refused as error:
             raise _not_proven(address, error.cause) from None
     elif (pinned.type, pinned.base64) != (found.type, found.base64):
@@ -194,7 +194,7 @@ def presented_certificate(address: SshAddress, dial: Callable[[], Any], timeout_
     transport.get_security_options().key_types = HOST_CERTIFICATE_ALGORITHMS
     try:
         transport.start_client(timeout=timeout_seconds)
-        return _certificate(transport)
+        return certificate_line(transport)
     except IncompatiblePeer:
         return ""
     except LOST as error:
@@ -203,8 +203,11 @@ def presented_certificate(address: SshAddress, dial: Callable[[], Any], timeout_
         close(transport)
 
 
-def _certificate(transport: paramiko.Transport) -> str:
-    """Return the certificate that the host presented. It has a plain key, and no certificate, if it does not keep to what was agreed."""
+def certificate_line(transport: paramiko.Transport) -> str:
+    """Return the certificate that the host presented, as a line; ``""`` without one.
+
+    A host that does not keep to what was agreed may show a plain key.
+    """
     found = transport.get_remote_server_key().public_blob
     return f"{found.key_type} {base64.b64encode(found.key_blob).decode()}" if found else ""
 

@@ -1,4 +1,4 @@
-"""Certificates that end: beside the SSH keys of hosts, and the CAs of clusters' servers."""
+"""Certificates that end: beside the SSH keys of hosts, of the hosts themselves, and the CAs of clusters' servers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,8 +7,9 @@ from datetime import datetime
 from django.db.models import Q
 
 from dbops.engine.errors import Refused, Unreachable
+from dbops.engine.facts.instance import CertificateFacts, from_record
 from dbops.loaders.ssh_addresses import certificate_of
-from dbops.models import Cluster, Host
+from dbops.models import Cluster, Host, InstanceState
 from dbops.models.secret import as_stored
 from dbops.security.tls_authorities import first_to_end
 from dbops.security.vault_paths import SCHEME, VaultPath
@@ -43,6 +44,17 @@ class LoginCertificates:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCertificateEnd:
+    """The certificate that proves a host. ``until``: ``None`` without an end."""
+
+    pk: int
+    host: str
+    since: datetime
+    until: datetime | None
+    clusters: set[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerAuthority:
     """The CA of a cluster's servers that ends first."""
 
@@ -70,6 +82,22 @@ def login_certificates() -> LoginCertificates:
             found.hosts.append(host.name)
             found.clusters.update(one.cluster.name for one in host.instances.all())
     return LoginCertificates(tuple(one for one in known.values() if one), is_complete)
+
+
+def host_certificates() -> Iterator[HostCertificateEnd]:
+    """Yield the certificate of each host that one proves, as its instances' probes saw it last. One query."""
+    rows = InstanceState.objects.exclude(instance__host__certificate_name="").order_by(
+        "instance__host__name", "observed_at"
+    )
+    found: dict[str, HostCertificateEnd] = {}
+    columns = ("instance__host_id", "instance__host__name", "instance__cluster__name", "record__host_certificate")
+    for pk, host, cluster, record in rows.values_list(*columns):
+        clusters = found[host].clusters if host in found else set()
+        if record:
+            seen = from_record(CertificateFacts, record)
+            found[host] = HostCertificateEnd(pk, host, seen.since, seen.until, clusters)
+        clusters.add(cluster)
+    yield from found.values()
 
 
 def server_authorities() -> Iterator[ServerAuthority]:

@@ -27,7 +27,7 @@ from dbops.queries.audit.sinks import sinks
 from dbops.queries.availability.overview import sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.capacity import soon_by_cluster
-from dbops.queries.certificates import login_certificates, server_authorities
+from dbops.queries.certificates import host_certificates, login_certificates, server_authorities
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now, wanted_replicas
 from dbops.queries.notifications.channels import channels
 
@@ -255,10 +255,13 @@ def _certificates() -> Iterator[Metric]:
         for host in one.hosts:
             begin.add(one.since.timestamp() if one.since else 0, host=host)
             end.add(one.until.timestamp() if one.until else None if one.key else 0, host=host)
+    shown = Metric("dbops_ssh_host_certificate_end_timestamp_seconds", "When the certificate that proves a host ends.")
+    for one_host in host_certificates():
+        shown.add(one_host.until.timestamp() if one_host.until else None, host=one_host.host)
     authority = Metric("dbops_tls_ca_end_timestamp_seconds", "When the first CA of a cluster's servers ends.")
     for ca in server_authorities():
         authority.add(ca.until.timestamp(), cluster=ca.cluster)
-    yield from (begin, end, authority)
+    yield from (begin, end, shown, authority)
 
 
 def _processes(now: datetime) -> Iterator[Metric]:

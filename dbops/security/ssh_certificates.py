@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities, HostKey, fingerprint_of, parse_host_key
 
 #: Before a key that proves nothing any more, as in known_hosts.
@@ -52,13 +53,12 @@ def read_certificate(text: str) -> UserCertificate:
         raise Refused(
             "ssh.bad_certificate", "Reading an SSH certificate", cause=str(error) or "its signature is wrong"
         ) from None
-    ends = None if found.valid_before == FOREVER else datetime.fromtimestamp(min(found.valid_before, LATEST), UTC)
     return UserCertificate(
         text=text.strip(),
         name=found.key_id.decode("utf-8", "replace"),
         principals=tuple(name.decode("utf-8", "replace") for name in found.valid_principals),
         since=datetime.fromtimestamp(min(found.valid_after, LATEST), UTC),
-        until=ends,
+        until=_end_of(found),
         fingerprint=fingerprint_of(key),
     )
 
@@ -85,6 +85,14 @@ def read_authorities(file: Path) -> HostAuthorities:
             is_revoked = line.split()[0] == REVOKED
             keys[is_revoked].append(parse_host_key(line.removeprefix(REVOKED)).line)
     return HostAuthorities(tuple(keys[False]), tuple(keys[True]))
+
+
+def validity_of(text: str) -> CertificateFacts:
+    """Return the validity of a certificate that was checked. Raises ``ValueError``."""
+    found = load_ssh_public_identity(text.encode())
+    if not isinstance(found, SSHCertificate):
+        raise ValueError("it is a plain key")
+    return CertificateFacts(datetime.fromtimestamp(min(found.valid_after, LATEST), UTC), _end_of(found))
 
 
 def check_host_certificate(
@@ -126,8 +134,13 @@ def check_host_certificate(
         raise Refused(
             "ssh.host_certificate", "Checking the certificate of a host", cause=str(error) or "its signature is wrong"
         ) from None
-    ends = None if found.valid_before == FOREVER else datetime.fromtimestamp(min(found.valid_before, LATEST), UTC)
-    return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, ends, fingerprint_of(signer))
+    return HostCertificate(
+        key, found.key_id.decode("utf-8", "replace"), principals, _end_of(found), fingerprint_of(signer)
+    )
+
+
+def _end_of(found: SSHCertificate) -> datetime | None:
+    return None if found.valid_before == FOREVER else datetime.fromtimestamp(min(found.valid_before, LATEST), UTC)
 
 
 def _is_signed_with_sha_1(found: SSHCertificate) -> bool:

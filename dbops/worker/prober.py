@@ -14,7 +14,7 @@ from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, DbopsError, Unreachable
-from dbops.engine.facts.instance import InstanceFacts, Problem
+from dbops.engine.facts.instance import CertificateFacts, InstanceFacts, Problem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
@@ -28,6 +28,7 @@ from dbops.loaders.ssh_addresses import JUMPS
 from dbops.models import Instance, InstanceState, RowComparison
 from dbops.models.fleet import ACCOUNTS
 from dbops.security.redaction import without_nul
+from dbops.security.ssh_certificates import validity_of
 from dbops.worker.connections import open_database, open_shell
 
 log = logging.getLogger(__name__)
@@ -104,9 +105,10 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
             growth=previous.growth if previous else None,
+            host_certificate=_host_certificate(instance, "", previous),
         )
     try:
-        return probe_instance(
+        found = probe_instance(
             ProbeTarget(
                 datadir=instance.datadir,
                 defaults_file=instance.defaults_file,
@@ -125,8 +127,16 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             previous,
             is_fresh=is_fresh,
         )
+        return replace(found, host_certificate=_host_certificate(instance, shell.host_certificate, previous))
     finally:
         shell.close()
+
+
+def _host_certificate(instance: Instance, shown: str, previous: InstanceFacts | None) -> CertificateFacts | None:
+    """Return the validity of the host's certificate. The last one stays known while the host is silent or refused."""
+    if not instance.host.certificate_name:
+        return None
+    return validity_of(shown) if shown else previous.host_certificate if previous else None
 
 
 def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:

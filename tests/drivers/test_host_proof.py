@@ -4,6 +4,7 @@ import getpass
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from dbops.drivers.ssh import SshShell
 from dbops.drivers.ssh_jumps import fetch_host_certificate
 from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import NoAccess
+from dbops.engine.facts.instance import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.ssh import known_host, ssh_command
 from dbops.loaders.host_authorities import CertificateProof
+from dbops.security.ssh_certificates import validity_of
 from tests.drivers.conftest import ADDRESS, keygen, wait_for_port
 from tests.drivers.jump_hosts import PROGRAM
 
@@ -120,6 +123,23 @@ def test_a_new_key_is_accepted_by_its_certificate_alone(host: CertifiedHost, cas
     host.sign()
     host.start()
     assert (answer(address), answer(pinned)) == ("in\n", "ssh.host_key_changed")
+
+
+def test_a_connection_knows_when_the_certificate_ends(host: CertifiedHost, cas: HostAuthorities) -> None:
+    host.sign("-V", "20200102030405Z:20991231235959Z")
+    host.start()
+    shell, pinned = SshShell(host.address(cas)), SshShell(host.address(None))
+    assert shell.host_certificate == ""
+    for one in (shell, pinned):
+        one.run("true")
+    assert validity_of(shell.host_certificate) == CertificateFacts(
+        datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC)
+    )
+    assert pinned.host_certificate == ""
+    host.stop()
+    for one in (shell, pinned):
+        one.close()
+    assert shell.host_certificate == ""
 
 
 WRONG: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {

@@ -298,6 +298,14 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """The validity of a host certificate. ``until``: ``None`` for no end."""
+
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class StatementCheck:
     """A statement that the backup account needs at the end, tested at the beginning."""
 
@@ -314,7 +322,7 @@ class InstanceFacts:
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
     connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did. ``group_seen`` is
     the group of which it was a member then. ``stored_at``: when the facts of the data (``stored``) were last read. ``growth`` is the
-    last hourly reading, ``None`` before the first.
+    last hourly reading, ``None`` before the first. ``host_certificate`` is the last one that proved the host, ``None`` if its key does.
     """
 
     observed_at: datetime
@@ -334,6 +342,7 @@ class InstanceFacts:
     group_seen: MemberGroup | None = None
     stored_at: datetime | None = None
     growth: GrowthReading | None = None
+    host_certificate: CertificateFacts | None = None
 
     @property
     def is_reachable(self) -> bool:

@@ -18,7 +18,7 @@ from dbops.models import BackupRun, BackupSchedule, NotificationEvent, Rebuild
 from dbops.queries.admin.configuration import processes
 from dbops.queries.availability.report import last_week
 from dbops.queries.capacity import soon_by_cluster
-from dbops.queries.certificates import login_certificates, server_authorities
+from dbops.queries.certificates import host_certificates, login_certificates, server_authorities
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now, wanted_replicas
 from dbops.queries.monitoring import tick_late_seconds
 from dbops.queries.restore_tests import restores
@@ -185,6 +185,13 @@ def _certificates(now: datetime, within: timedelta) -> Iterator[Occurrence]:
             others = f" and {len(one.hosts) - 1} more" if len(one.hosts) > 1 else ""
             detail = f"SSH certificate, until {one.until:%Y-%m-%d %H:%M} UTC"
             yield Occurrence(CERTIFICATE, one.key, cluster, one.hosts[0] + others, detail, reverse("credentials"))
+    for shown in host_certificates():
+        if ends_soon(shown.since, shown.until, now, within):
+            cluster = next(iter(shown.clusters)) if len(shown.clusters) == 1 else ""
+            detail = f"SSH host certificate, until {shown.until:%Y-%m-%d %H:%M} UTC"
+            yield Occurrence(
+                CERTIFICATE, f"host {shown.pk}", cluster, shown.host, detail, reverse("host-key", args=[shown.host])
+            )
     for ca in server_authorities():
         if ends_soon(ca.since, ca.until, now, within):
             page = reverse("inventory-edit", args=["cluster", ca.cluster])

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from dbops.database import clock
+from dbops.engine.facts.instance import CertificateFacts, InstanceFacts
 from dbops.engine.notifications.certificates import ends_soon
 from dbops.models import Cluster, Host, NotificationDelivery, NotificationEvent
 from dbops.queries.monitoring import metrics
@@ -18,7 +19,7 @@ from dbops.queries.notifications.occurrences import CERTIFICATE
 from dbops.security.vault_paths import VaultPath
 from dbops.security.vault_settings import VaultSettings
 from dbops.worker.notification_watch import watch
-from tests.app.factories import make_cluster, make_host, make_instance
+from tests.app.factories import make_cluster, make_host, make_instance, set_facts
 from tests.vault_server import OpenBao
 
 from . import rows
@@ -156,6 +157,32 @@ def test_a_wrong_path_of_one_host_keeps_no_other_event_open(
     sign(key, moment.now - 100 * DAY, moment.now + 5 * DAY)
     assert told() == [("", "db-1", "open")]
     sign(key, moment.now, moment.now + 200 * DAY)
+    assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
+
+
+def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
+    now = moment.now
+    host = make_host("db-1", certificate_name="db-1.example")
+    instances = [
+        make_instance(name, cluster=make_cluster(name), host=host, datadir=f"/srv/{name}") for name in ("shop", "bank")
+    ]
+    plain = make_instance("other", cluster=make_cluster("other"), host=make_host("db-2"))
+
+    def seen(days: float, *, age: float = 0) -> None:
+        for number, instance in enumerate((*instances, plain)):
+            at = now - timedelta(minutes=age + number)
+            shown = CertificateFacts(now - 100 * DAY, now + (days if number == 0 else 1) * DAY)
+            found = InstanceFacts(at, host_certificate=shown)
+            set_facts(instance, found)
+
+    seen(90)
+    assert told() == [], "the newest probe counts, and a host without a name none"
+    seen(5)
+    assert told() == told() == [("", "db-1", "open")]
+    assert NotificationEvent.objects.get(kind=CERTIFICATE).path == "/inventory/host/db-1/key/"
+    found = {one.name: one.samples for one in metrics(clock.now())}["dbops_ssh_host_certificate_end_timestamp_seconds"]
+    assert [(labels["host"], value - now.timestamp()) for labels, value in found] == [("db-1", 5 * 86400)]
+    Host.objects.filter(pk=host.pk).update(certificate_name="")
     assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
 
 

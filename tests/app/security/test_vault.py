@@ -1,15 +1,12 @@
 """Secrets from a real OpenBao: logins, refusals, outages, and what this process keeps."""
 
-import http.server
 import os
 import pickle
-import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,34 +36,6 @@ def cluster(tmp_path: Path) -> Iterator[Reviewer]:
 def shop(bao: OpenBao) -> OpenBao:
     bao.write("clusters/shop", admin="s3cret of shop", number=7, empty="")
     return bao
-
-
-@contextmanager
-def proxy_instead(bao: OpenBao, status: int) -> Iterator[None]:
-    """Answer at the address of a server as a load balancer does that has none behind it."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            text = b"<h1>no server is available</h1>"
-            self.send_response(status)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", bao.port), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(bao.folder / "cert.pem", bao.folder / "key.pem")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def code_of(vault: Vault, path: VaultPath = ADMIN, **options: Any) -> str:
@@ -306,18 +275,6 @@ class TestOutages:
         shop.stop()
         aged(vault, monkeypatch, 310)
         assert code_of(vault, gone) == "vault.unreachable"
-
-    @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 503])
-    def test_what_a_proxy_answers_for_it_forgets_nothing(
-        self, shop: OpenBao, status: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        vault, cold = Vault(shop.settings()), Vault(shop.settings())
-        assert vault.read(ADMIN) == "s3cret of shop"
-        shop.stop()
-        with proxy_instead(shop, status):
-            aged(vault, monkeypatch, 301)
-            assert vault.read(ADMIN) == "s3cret of shop"
-            assert code_of(cold) == "vault.unreachable"
 
     def test_errors_say_who_must_act(self, shop: OpenBao) -> None:
         with pytest.raises(NoAccess):
