@@ -159,7 +159,7 @@ def negotiate(
 ) -> tuple[paramiko.Transport, HostKey]:
     """Exchange keys. Offer only the pinned key's type, so that a host with several keys shows that one.
 
-    With ``proof``, offer certificates alone. A host without one is not asked for a plain key: raises ``IncompatiblePeer``.
+    With ``proof``, offer certificates alone. There is no second try with a plain key: raises ``IncompatiblePeer``.
     """
     transport = _transport(address, dial, timeout_seconds)
     if proof is not None:

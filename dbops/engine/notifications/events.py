@@ -146,7 +146,8 @@ _KINDS = (
         "Certificate ends",
         _WARNING,
         True,
-        "A certificate of an SSH key, or the CA of a cluster's servers, ends within `DBOPS_CERTIFICATE_NOTICE_DAYS`, and "
+        "A certificate of an SSH key or one that proves a host, or the CA of a cluster's servers, ends within "
+        "`DBOPS_CERTIFICATE_NOTICE_DAYS`, and "
         "less than a quarter of its validity is left.",
     ),
     EventKind(
