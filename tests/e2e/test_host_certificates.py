@@ -12,6 +12,8 @@ from tests.drivers.conftest import keygen
 from tests.stack import Stack, running_stack
 
 from .host_state import is_replicating, same_data_at_one_gtid
+from .test_connection_tests import ended
+from .test_jump_hosts import TEST
 
 pytestmark = pytest.mark.services
 TARGET = "replica-1"
@@ -84,6 +86,13 @@ def test_wiped_replica_is_rebuilt_though_every_host_has_a_new_key(stack: Stack) 
     assert is_replicating(stack, TARGET)
     [rebuild] = stack.rows("SELECT plan FROM dbops_rebuild")
     assert "HostKeyAlias" in rebuild["plan"]
+
+
+def test_a_connection_test_names_what_proved_the_host(stack: Stack) -> None:
+    found = ended(stack, int(stack.manage("shell", "--no-imports", "-c", TEST).stdout))
+    assert found["status"] == "passed", found
+    [check] = [item for item in found["result"]["checks"] if item["title"] == "Host key"]
+    assert f"{TARGET}.test" in check["text"]
 
 
 def test_an_ended_certificate_stops_plans_until_it_is_renewed(stack: Stack, authority: Authority) -> None:

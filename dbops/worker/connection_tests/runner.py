@@ -22,6 +22,7 @@ from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.fleet import PASSWORDS
 from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import redact_record
+from dbops.security.ssh_certificates import validity_of
 from dbops.worker import prober
 from dbops.worker.connection_tests.report import TestReport
 from dbops.worker.connection_tests.stream import test_stream
@@ -91,6 +92,7 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     with closing(open_shell(host)) as shell:
         began = time.monotonic()
         said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
+        proven_by = shell.host_certificate
     took = time.monotonic() - began
     report.command(host.name, "inspect_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)
@@ -105,7 +107,7 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
         until = f"{certificate.until:%Y-%m-%d %H:%M} UTC" if certificate.until else "no end"
         principals = ", ".join(certificate.principals) or "every user"
         report.check("SSH certificate", f"{certificate.name!r} for {principals}, valid until {until}")
-    report.check("Host key", f"the {_identity(host)}")
+    report.check("Host key", f"the {_identity(host)}{_until(proven_by)}")
     through = f" through sudo by {found['gate'] or 'any command'}" if host.sudo else ""
     report.check("Commands run as", f"{found['user']}{through}")
     report.measured["gate"] = found["gate"]
@@ -121,6 +123,14 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
 def _identity(host: Host) -> str:
     """Return what proved the host: its connection would else have been refused."""
     return f"{'' if host.certificate_name else 'pinned '}{shown_fingerprint(host)}"
+
+
+def _until(certificate: str) -> str:
+    """Return when a host's certificate ends, if one proved the host."""
+    if not certificate:
+        return ""
+    until = validity_of(certificate).until
+    return f", valid until {until:%Y-%m-%d %H:%M} UTC" if until else ", valid without an end"
 
 
 def _check_writable(report: TestReport, found: dict[str, str], title: str, path: str, key: str) -> bool:
