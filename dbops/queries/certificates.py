@@ -7,7 +7,8 @@ from datetime import datetime
 from django.db.models import Q
 
 from dbops.engine.errors import Refused, Unreachable
-from dbops.engine.facts.instance import CertificateFacts, from_record
+from dbops.engine.facts.certificates import CertificateFacts
+from dbops.engine.facts.instance import from_record
 from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import Cluster, Host, InstanceState
 from dbops.models.secret import as_stored

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import CertificateFacts
+from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities, HostKey, fingerprint_of, parse_host_key
 
 #: Before a key that proves nothing any more, as in known_hosts.

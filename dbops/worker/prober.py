@@ -14,7 +14,8 @@ from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, DbopsError, Unreachable
-from dbops.engine.facts.instance import CertificateFacts, InstanceFacts, Problem
+from dbops.engine.facts.certificates import CertificateFacts
+from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan

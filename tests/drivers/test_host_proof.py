@@ -13,7 +13,7 @@ from dbops.drivers.ssh import SshShell
 from dbops.drivers.ssh_jumps import fetch_host_certificate
 from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import NoAccess
-from dbops.engine.facts.instance import CertificateFacts
+from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.ssh import known_host, ssh_command
 from dbops.loaders.host_authorities import CertificateProof

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.server_kind import MemberGroup, ServerKind
 from dbops.engine.facts.storage import StorageFacts
@@ -295,14 +296,6 @@ class ServerFacts:
     @property
     def group(self) -> MemberGroup | None:
         return self.kind.group if self.kind else None
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateFacts:
-    """The validity of a host certificate. ``until``: ``None`` for no end."""
-
-    since: datetime
-    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from dbops.database import clock
-from dbops.engine.facts.instance import CertificateFacts, InstanceFacts
+from dbops.engine.facts.certificates import CertificateFacts
+from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.notifications.certificates import ends_soon
 from dbops.models import Cluster, Host, NotificationDelivery, NotificationEvent
 from dbops.queries.monitoring import metrics
