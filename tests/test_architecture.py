@@ -136,7 +136,7 @@ def test_no_lookup_ignores_case_in_the_database() -> None:
 
 #: Functions whose arguments after the first are shown.
 SHOWN_BY = {"ok", "warning", "refusal", "unknown", "Refused", "unchanged"}
-SHOWN_FOLDERS = ("engine/planning", "engine/schedule", "engine/methods", "operations")
+SHOWN_FOLDERS = ("engine/planning", "engine/schedule", "engine/methods", "loaders", "operations")
 #: Its answers are read by programs.
 NOT_ON_PAGES = {"dbops/operations/backup_reports.py"}
 SENTENCE = re.compile(r"[A-Za-z]{2,} \S*[A-Za-z]{2}")

@@ -118,7 +118,7 @@ def _schedule_problem(cron: str, time_zone: str) -> str:
     try:
         next_due(cron, time_zone, datetime(2026, 1, 1, tzinfo=UTC))
     except BadSchedule as error:
-        return str(error)
+        return error.problem
     return ""
 
 

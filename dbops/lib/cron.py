@@ -7,9 +7,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from dbops.engine.phrases import Phrase, phrase
+
 
 class BadSchedule(ValueError):
-    """The expression or time zone is invalid; the text names it and the reason."""
+    """The expression or time zone is invalid; ``problem`` names it and the reason."""
+
+    def __init__(self, problem: Phrase) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 #: crontab(5) of Debian. ``@reboot`` is not a time.
@@ -30,9 +36,20 @@ def _fields(expression: str) -> str:
     """Return an expression with five fields. Raises ``BadSchedule`` if Debian's cron would read it differently or not at all."""
     plain = MACROS.get(expression.strip().lower(), expression)
     if len(plain.split()) != 5:
-        raise BadSchedule(f"{expression!r} is not a cron expression: use five fields, or one of {', '.join(MACROS)}")
+        raise BadSchedule(
+            phrase(
+                "{expression} is not a cron expression: use five fields, or one of {macros}",
+                expression=repr(expression),
+                macros=", ".join(MACROS),
+            )
+        )
     if FOREIGN.search(plain):
-        raise BadSchedule(f"{expression!r} is not a cron expression: Debian's cron supports neither L nor #")
+        raise BadSchedule(
+            phrase(
+                "{expression} is not a cron expression: Debian's cron supports neither L nor #",
+                expression=repr(expression),
+            )
+        )
     return plain
 
 
@@ -50,9 +67,11 @@ def due_times(expression: str, time_zone: str, after: datetime) -> Iterator[date
         zone = ZoneInfo(time_zone)
         simulator = CronSim(plain, after.astimezone(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadSchedule(f"{time_zone!r} is not a known time zone") from error
+        raise BadSchedule(phrase("{zone} is not a known time zone", zone=repr(time_zone))) from error
     except CronSimError as error:
-        raise BadSchedule(f"{expression!r} is not a cron expression: {error}") from error
+        raise BadSchedule(
+            phrase("{expression} is not a cron expression: {problem}", expression=repr(expression), problem=error)
+        ) from error
     return (moment.astimezone(UTC) for moment in simulator)
 
 

@@ -6,6 +6,7 @@ from django.conf import settings
 
 from dbops.drivers.gate import Gate
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import Host
 from dbops.security.gate_key import GateKey, gate_key
 
@@ -21,11 +22,11 @@ def installable_gate_of(host: Host) -> Gate:
     Raises:
         Refused: the host has no accepted host key (``ssh.host_key_unknown``), or its SSH user is root (``ssh.gate_needless``).
     """
-    operation = f"Making the gate of {host.name}"
+    operation = phrase("Making the gate of {host}", host=host.name)
     if host.ssh_user == "root":
-        raise Refused("ssh.gate_needless", operation, cause="the SSH user is root")
+        raise Refused("ssh.gate_needless", operation, cause=phrase("the SSH user is root"))
     if not host.host_key:
-        raise Refused("ssh.host_key_unknown", operation, cause="no host key was accepted")
+        raise Refused("ssh.host_key_unknown", operation, cause=phrase("no host key was accepted"))
     return gate_of(host)
 
 

@@ -12,6 +12,7 @@ from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTes
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.tidb_facts import TidbMember, TidbTestFacts
+from dbops.engine.phrases import phrase
 from dbops.engine.states import BackupMethod
 from dbops.loaders.accounts import account_of
 from dbops.loaders.host_usage import why_at_work
@@ -142,8 +143,8 @@ def _flavor(source: Instance, archive: Archive | None) -> Flavor:
     if facts is None or facts.server is None:
         raise Refused.unchanged(
             "load_test.source",
-            f"Planning a load test with the settings of {source.name}",
-            "its server was never probed",
+            phrase("Planning a load test with the settings of {source}", source=source.name),
+            phrase("its server was never probed"),
         )
     return flavor_for(facts.server.version, facts.server.flavor)
 

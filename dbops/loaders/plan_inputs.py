@@ -12,6 +12,7 @@ from dbops.database import clock
 from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
 from dbops.engine.facts.instance import HostFacts, from_record
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.step_estimates import COPY
 from dbops.engine.rebuilds.kept_replication import KeptReplication
@@ -103,7 +104,7 @@ def load_tests_on(*hosts: int) -> tuple[str, ...]:
     """Return the load tests that run on these hosts, in words. One query."""
     rows = LoadTest.objects.exclude(host_slot=None).filter(Q(host_slot__in=hosts) | Q(generator_host__in=hosts))
     found = rows.order_by("pk").values_list("pk", "host__name")
-    return tuple(f"Load test {pk} runs on {name}" for pk, name in found)
+    return tuple(phrase("Load test {number} runs on {host}", number=pk, host=name) for pk, name in found)
 
 
 def last_write_lock_seconds(instance: Instance) -> float | None:

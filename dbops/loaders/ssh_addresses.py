@@ -5,6 +5,7 @@ from pathlib import Path
 from dbops.database import clock
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.loaders.gates import gate_of
 from dbops.loaders.host_authorities import proof_of
 from dbops.models import Host
@@ -79,8 +80,10 @@ def private_key_of(host: Host) -> str:
     except OSError as error:
         raise Refused(
             "ssh.key_file",
-            f"Reading the SSH key for {host.name}",
-            cause=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
+            phrase("Reading the SSH key for {host}", host=host.name),
+            cause=phrase(
+                "{file}: {problem}", file=host.ssh_key_file or phrase("(no file given)"), problem=error.strerror
+            ),
         ) from error
 
 
@@ -105,9 +108,11 @@ def certificate_of(host: Host) -> UserCertificate | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        found = getattr(error, "strerror", None) or "it is not text"
+        found = getattr(error, "strerror", None) or phrase("it is not text")
         raise Refused(
-            "ssh.bad_certificate", f"Reading the SSH certificate for {host.name}", cause=f"{file}: {found}"
+            "ssh.bad_certificate",
+            phrase("Reading the SSH certificate for {host}", host=host.name),
+            cause=phrase("{file}: {problem}", file=file, problem=found),
         ) from None
 
 
@@ -116,11 +121,20 @@ def _certificate_text(host: Host) -> str:
     found = certificate_of(host)
     if found is None:
         return ""
-    operation = f"Logging in to {host.name} with an SSH certificate"
+    operation = phrase("Logging in to {host} with an SSH certificate", host=host.name)
     if not found.is_valid_at(clock.now()):
-        until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else "its end"
-        cause = f"{found.name!r} is valid from {found.since:%Y-%m-%d %H:%M} UTC until {until}"
+        until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else phrase("its end")
+        cause = phrase(
+            "{name} is valid from {since} UTC until {until}",
+            name=f"{found.name!r}",
+            since=f"{found.since:%Y-%m-%d %H:%M}",
+            until=until,
+        )
         raise Refused("ssh.certificate_expired", operation, cause=cause)
     if found.fingerprint != check_private_key(private_key_of(host)):
-        raise Refused("ssh.bad_certificate", operation, cause=f"{found.name!r} is of the key {found.fingerprint}")
+        raise Refused(
+            "ssh.bad_certificate",
+            operation,
+            cause=phrase("{name} is of the key {fingerprint}", name=f"{found.name!r}", fingerprint=found.fingerprint),
+        )
     return found.text

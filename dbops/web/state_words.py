@@ -16,6 +16,7 @@ WORDS = (
     phrase("ended"),
     phrase("missed"),
     phrase("pending"),
+    phrase("planned"),
     phrase("done"),
     phrase("skipped"),
     phrase("healthy"),

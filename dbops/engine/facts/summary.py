@@ -46,7 +46,7 @@ def _why_stopped(server: ServerFacts) -> str:
     if server.tidb is not None:
         return ""
     if not server.replication:
-        return "not replicating"
+        return phrase("not replicating")
     for channel in server.replication:
         if not channel.is_running:
             error = channel.last_io_error or channel.last_sql_error

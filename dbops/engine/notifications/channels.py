@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qs, unquote_plus, urlsplit
 
 from dbops.engine.notifications.addresses import is_allowed
+from dbops.engine.phrases import phrase
 
 #: Wait after the first failed delivery, and the longest one, in seconds.
 FIRST_WAIT, LONGEST_WAIT = 10, 900
@@ -41,9 +42,15 @@ class Service:
 _MAIL = frozenset({"from", "to", "cc", "bcc", "name", "reply", "smtp", "user", "pass", "mode"})
 #: By scheme. The services use TLS; of mail, only ``mailtos`` does.
 SERVICES: dict[str, Service] = {
-    "mailtos": Service("E-mail", "mailtos://USER:PASSWORD@HOST:587?from=ADDRESS&to=ADDRESS", _MAIL, has_host=True),
+    "mailtos": Service(
+        phrase("E-mail"), "mailtos://USER:PASSWORD@HOST:587?from=ADDRESS&to=ADDRESS", _MAIL, has_host=True
+    ),
     "mailto": Service(
-        "E-mail without TLS", "mailto://HOST:25?from=ADDRESS&to=ADDRESS", _MAIL, has_host=True, is_encrypted=False
+        phrase("E-mail without TLS"),
+        "mailto://HOST:25?from=ADDRESS&to=ADDRESS",
+        _MAIL,
+        has_host=True,
+        is_encrypted=False,
     ),
     "slack": Service("Slack", "slack://TOKEN_A/TOKEN_B/TOKEN_C/%23CHANNEL", frozenset({"to", "mode", "footer"})),
     "workflows": Service(

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
+
 
 class EventSeverity(StrEnum):
     """How urgent an event is. A critical one is sent in quiet hours, too."""
@@ -73,100 +75,131 @@ REPORT = "report.weekly"
 _INFO, _WARNING, _CRITICAL = EventSeverity.INFO, EventSeverity.WARNING, EventSeverity.CRITICAL
 _KINDS = (
     EventKind(
-        "rebuild.needs_approval", "Rebuild needs approval", _WARNING, True, "Other people must approve a rebuild."
+        "rebuild.needs_approval",
+        phrase("Rebuild needs approval"),
+        _WARNING,
+        True,
+        phrase("Other people must approve a rebuild."),
     ),
     EventKind(
         "rebuild.waiting",
-        "Rebuild waits",
+        phrase("Rebuild waits"),
         _INFO,
         True,
-        "A requested rebuild has not started for 15 minutes.",
+        phrase("A requested rebuild has not started for 15 minutes."),
         delay_seconds=15 * 60,
     ),
-    EventKind("rebuild.done", "Rebuild succeeded", _INFO, False, "A rebuild has succeeded."),
-    EventKind("rebuild.failed", "Rebuild failed", _WARNING, False, "A rebuild has failed, or it expired in the queue."),
-    EventKind("rebuild.lost", "Rebuild lost", _CRITICAL, True, "A host of a running rebuild is unreachable."),
+    EventKind("rebuild.done", phrase("Rebuild succeeded"), _INFO, False, phrase("A rebuild has succeeded.")),
+    EventKind(
+        "rebuild.failed",
+        phrase("Rebuild failed"),
+        _WARNING,
+        False,
+        phrase("A rebuild has failed, or it expired in the queue."),
+    ),
+    EventKind(
+        "rebuild.lost", phrase("Rebuild lost"), _CRITICAL, True, phrase("A host of a running rebuild is unreachable.")
+    ),
     EventKind(
         "source.stopped",
-        "Source left stopped",
+        phrase("Source left stopped"),
         _CRITICAL,
         True,
-        "After a rebuild of the last 7 days, its source does not replicate as before.",
+        phrase("After a rebuild of the last 7 days, its source does not replicate as before."),
     ),
     EventKind(
         "cluster.blocked",
-        "Rebuilds blocked too long",
+        phrase("Rebuilds blocked too long"),
         _WARNING,
         True,
-        "No rebuild of a cluster could start for `DBOPS_BLOCKED_TOO_LONG_SECONDS`.",
+        phrase("No rebuild of a cluster could start for `DBOPS_BLOCKED_TOO_LONG_SECONDS`."),
         delay_seconds=6 * 3600,
     ),
     EventKind(
         "cluster.short",
-        "Too few healthy replicas",
+        phrase("Too few healthy replicas"),
         _WARNING,
         True,
-        "A cluster had fewer healthy replicas than wanted for 10 minutes.",
+        phrase("A cluster had fewer healthy replicas than wanted for 10 minutes."),
         delay_seconds=10 * 60,
     ),
     EventKind(
         "cluster.unprotected",
-        "No healthy replica",
+        phrase("No healthy replica"),
         _CRITICAL,
         True,
-        "A cluster with replicas had no healthy one for 2 minutes.",
+        phrase("A cluster with replicas had no healthy one for 2 minutes."),
         delay_seconds=2 * 60,
     ),
-    EventKind("backup.missed", "Backup missed", _CRITICAL, True, "The newest run of a schedule was missed."),
-    EventKind("backup.failed", "Backup failed", _CRITICAL, True, "The newest run of a schedule has failed."),
     EventKind(
-        "backup.small", "Backup too small", _WARNING, True, "The newest run of a schedule is much smaller than usual."
+        "backup.missed", phrase("Backup missed"), _CRITICAL, True, phrase("The newest run of a schedule was missed.")
     ),
     EventKind(
-        "restore_test.failed", "Restore test failed", _CRITICAL, True, "The newest restore test of a source has failed."
+        "backup.failed", phrase("Backup failed"), _CRITICAL, True, phrase("The newest run of a schedule has failed.")
+    ),
+    EventKind(
+        "backup.small",
+        phrase("Backup too small"),
+        _WARNING,
+        True,
+        phrase("The newest run of a schedule is much smaller than usual."),
+    ),
+    EventKind(
+        "restore_test.failed",
+        phrase("Restore test failed"),
+        _CRITICAL,
+        True,
+        phrase("The newest restore test of a source has failed."),
     ),
     EventKind(
         "restore_test.old",
-        "Restore test too old",
+        phrase("Restore test too old"),
         _WARNING,
         True,
-        "The last successful restore test of a source is too old, or there is none.",
+        phrase("The last successful restore test of a source is too old, or there is none."),
         delay_seconds=3600,
     ),
     EventKind(
         "capacity.limit",
-        "Limit ahead",
+        phrase("Limit ahead"),
         _WARNING,
         True,
-        "A cluster reaches a limit within `DBOPS_LIMIT_NOTICE_DAYS`.",
+        phrase("A cluster reaches a limit within `DBOPS_LIMIT_NOTICE_DAYS`."),
         delay_seconds=3600,
     ),
     EventKind(
         "certificate.ending",
-        "Certificate ends",
+        phrase("Certificate ends"),
         _WARNING,
         True,
-        "A certificate of an SSH key or one that proves a host, or the CA of a cluster's servers, ends within "
-        "`DBOPS_CERTIFICATE_NOTICE_DAYS`, and "
-        "less than a quarter of its validity is left.",
+        phrase(
+            "A certificate of an SSH key or one that proves a host, or the CA of a cluster's servers, ends within "
+            "`DBOPS_CERTIFICATE_NOTICE_DAYS`, and less than a quarter of its validity is left."
+        ),
     ),
     EventKind(
         "dashboard.process_silent",
-        "Process silent",
+        phrase("Process silent"),
         _CRITICAL,
         True,
-        "Workers or beat gave no sign of life for 2 minutes.",
+        phrase("Workers or beat gave no sign of life for 2 minutes."),
         delay_seconds=60,
     ),
     EventKind(
         "dashboard.ticks_late",
-        "Jobs late",
+        phrase("Jobs late"),
         _WARNING,
         True,
-        "A job's next step is over 2 minutes late.",
+        phrase("A job's next step is over 2 minutes late."),
         delay_seconds=120,
     ),
-    EventKind(REPORT, "Weekly availability report", _INFO, False, "On Mondays at 06:00: the report of the last week."),
+    EventKind(
+        REPORT,
+        phrase("Weekly availability report"),
+        _INFO,
+        False,
+        phrase("On Mondays at 06:00: the report of the last week."),
+    ),
 )
 EVENTS: dict[str, EventKind] = {kind.name: kind for kind in _KINDS}
 #: What must not be open while dbops reports its own heartbeat.

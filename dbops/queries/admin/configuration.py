@@ -182,7 +182,7 @@ def _origin(name: str) -> str:
 
 
 def _is_set(value: object) -> str:
-    return "set" if value else "not set"
+    return phrase("set") if value else phrase("not set")
 
 
 def _file(variable: str, name: str) -> str:

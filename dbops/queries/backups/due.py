@@ -37,7 +37,7 @@ def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
     try:
         times = tuple(islice(due_times(cron, zone, now), DUE_TIMES_SHOWN))
     except BadSchedule as error:
-        return DueTimes(zone, problem=str(error))
+        return DueTimes(zone, problem=error.problem)
     known = ZoneInfo(zone)
     change = next_clock_change(known, now, NEAR_DAYS)
     return DueTimes(

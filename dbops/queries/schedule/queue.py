@@ -21,10 +21,10 @@ from dbops.queries.fleet.overview import strip_of
 ASKED = 20
 CLUSTERS_ON_A_PAGE = 25
 DOES = {
-    InstanceUse.DUMP: "(dump)",
-    InstanceUse.PHYSICAL: "(physical backup)",
-    InstanceUse.READ: "(source)",
-    InstanceUse.REPLACE: "(target)",
+    InstanceUse.DUMP: phrase("(dump)"),
+    InstanceUse.PHYSICAL: phrase("(physical backup)"),
+    InstanceUse.READ: phrase("(source)"),
+    InstanceUse.REPLACE: phrase("(target)"),
 }
 
 

@@ -134,7 +134,7 @@ class OwnPasswordForm(PasswordFields):
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
-        self.fields["password"].label, self.fields["password_again"].label = "New password", "New password again"
+        self.fields["password"].label, self.fields["password_again"].label = _("New password"), _("New password again")
 
     def clean(self) -> dict[str, Any]:
         given = super().clean()

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dbops.database import clock
 from dbops.engine.audit.entries import VIEWS
+from dbops.engine.phrases import phrase
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.queries.audit.log import AuditFilter, archived_in, choices, entries, every, stored
 from dbops.queries.audit.log import entry as find
@@ -21,6 +22,12 @@ from dbops.web.exports.streaming import streamed
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+#: By the keys of ``engine.audit.entries.VIEWS``.
+VIEW_TITLES = {
+    "overrides": phrase("Overrides"),
+    "failed-logins": phrase("Failed logins"),
+    "data-movement": phrase("Data movement"),
+}
 #: Most findings in a message.
 LISTED = 3
 
@@ -36,7 +43,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "wanted": wanted,
         "asked": {name: asked.get(name, "") for name in ("from", "to")},
         "page": page,
-        "views": {key: key.replace("-", " ").capitalize() for key in VIEWS},
+        "views": VIEW_TITLES,
         "outcomes": choices("outcome"),
         "query": _without_place(asked),
     }
@@ -49,7 +56,7 @@ def entry(request: HttpRequest, sequence: int) -> HttpResponse:
     """Show one entry with its hashes."""
     row = find(sequence)
     if row is None:
-        raise Http404(archived_in(sequence) or f"The audit log has no entry {sequence}.")
+        raise Http404(archived_in(sequence) or _("The audit log has no entry %(number)s.") % {"number": sequence})
     return render(request, "audit/entry.html", {"entry": row})
 
 

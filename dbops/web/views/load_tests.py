@@ -153,7 +153,7 @@ def compare(request: HttpRequest) -> HttpResponse:
             if page
         ],
         "offered": queries.offered(OFFERED),
-        "choices": (("a", "First"), ("b", "Second")),
+        "choices": (("a", _("First")), ("b", _("Second"))),
     }
     return render(request, "load_tests/compare.html", context)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -132,7 +132,10 @@ def hosts_have_no_load_test(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "host.load_test", phrase("No load test runs on the hosts")
     if inputs.load_tests:
         yield warning(
-            code, title, "; ".join(inputs.load_tests) + ".", phrase("Stop the load test, or wait for its end.")
+            code,
+            title,
+            phrase("{load_tests}.", load_tests=joined(inputs.load_tests, "; ")),
+            phrase("Stop the load test, or wait for its end."),
         )
     else:
         yield ok(code, title, phrase("None runs."))
