@@ -116,7 +116,7 @@ class FactorAdapter(DefaultMFAAdapter):
 
     def generate_authenticator_name(self, user: AbstractBaseUser, type: Authenticator.Type) -> str:  # noqa: A002
         count = Authenticator.objects.filter(user_id=user.pk, type=type).count()
-        return _("Passkey %(number)s") % {"number": count + 1}
+        return f"Passkey {count + 1}"  # stored, and in the audit log: the same for each reader
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         """Whether it is not the last factor of somebody who needs one."""

@@ -129,6 +129,15 @@ def test_evidence_download_is_audited_with_its_hash(viewer: Client, ended: Rebui
     assert again["audit"]["entries"][-1]["action"] == "data.exported", "who took it before is in the next one"
 
 
+def test_evidence_is_the_same_for_readers_of_each_language(viewer: Client, ended: Rebuild) -> None:
+    viewer.cookies["dbops_language"] = "ja"
+    assert viewer.get("/")["Content-Language"] == "ja"
+    html = html_of(viewer, ended)
+    assert '<html lang="en"' in html
+    assert not re.search("[\N{HIRAGANA LETTER SMALL A}-\N{KATAKANA LETTER SMALL KE}]", html)
+    assert viewer.get("/")["Content-Language"] == "ja"
+
+
 def test_evidence_of_a_running_rebuild_is_marked_unended(viewer: Client, running: Rebuild) -> None:
     html = html_of(viewer, running)
     assert '<strong data-unended="running">' in html
