@@ -44,7 +44,8 @@ def phrase(pattern: str, /, **values: Any) -> Phrase:
 def capitalised(text: str) -> str:
     """Return a text with a capital first letter; of a phrase, the phrase whose pattern has one."""
     if isinstance(text, Phrase):
-        return Phrase(text.pattern[:1].upper() + text.pattern[1:], text.values)
+        pattern, plural = (one[:1].upper() + one[1:] for one in (text.pattern, text.plural))
+        return Phrase(pattern, text.values, plural, text.number)
     return text[:1].upper() + text[1:]
 
 

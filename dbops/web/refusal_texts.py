@@ -1,15 +1,12 @@
 """Write refusals in messages and above forms, in the language of the page."""
 
-from django.utils.translation import gettext as _
-
 from dbops.engine.errors import DbopsError
-from dbops.web.templatetags.phrases import translated
+from dbops.web.templatetags.phrases import sentence, translated
 
 
 def cause_of(error: DbopsError) -> str:
     """Return the cause as a sentence."""
-    cause = translated(error.cause)
-    return _("%(cause)s.") % {"cause": f"{cause[:1].upper()}{cause[1:]}"}
+    return sentence(error.cause)
 
 
 def refusal_text(error: DbopsError, *, has_state: bool = False) -> str:

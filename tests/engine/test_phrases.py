@@ -116,3 +116,9 @@ def test_capitalised_phrase_keeps_its_values() -> None:
     made = capitalised(phrase("rebuild {number}", number=7))
     assert (made, getattr(made, "pattern", "")) == ("Rebuild 7", "Rebuild {number}")
     assert capitalised("plain") == "Plain"
+
+
+def test_capitalised_phrase_keeps_its_number() -> None:
+    made = capitalised(phrases("{number} row", "{number} rows", 3))
+    assert made == "3 rows"
+    assert capitalised(phrases("one row of {name}", "rows of {name}", 2, name="a")) == "Rows of a"

@@ -16,11 +16,11 @@ from django.db.migrations.loader import MigrationLoader
 
 from dbops import __version__
 from dbops.database.config import sqlite_url
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, phrase
 from dbops.models import ProcessHeartbeat
 from dbops.security.vault_settings import VARIABLES
 
-ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
+ENVIRONMENT, DEFAULT, FROM_FILE = phrase("environment"), phrase("default"), phrase("file")
 MASK = "***"
 #: Parts of names of URL options that may contain a secret.
 SECRET_PARTS = ("pass", "key", "secret", "token")
@@ -143,7 +143,7 @@ class Setting:
 
 def in_effect() -> list[Setting]:
     """Return every setting of this web process. No query."""
-    return [Setting(name, str(read()), _origin(name)) for name, read in SETTINGS.items()]
+    return [Setting(name, _shown(read()), _origin(name)) for name, read in SETTINGS.items()]
 
 
 def versions() -> dict[str, str]:
@@ -179,6 +179,10 @@ def _origin(name: str) -> str:
     if os.environ.get(name):
         return ENVIRONMENT
     return FROM_FILE if name in KEYS else DEFAULT
+
+
+def _shown(value: object) -> str:
+    return value if isinstance(value, Phrase) else str(value)
 
 
 def _is_set(value: object) -> str:

@@ -26,8 +26,9 @@ from dbops.models import Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, PASSWORDS, SOCKET_ACCOUNTS
 from dbops.models.secret import is_set
 from dbops.security.tls_authorities import first_to_end
-from dbops.web.forms.inventory_base import InventoryForm, sentence
+from dbops.web.forms.inventory_base import InventoryForm
 from dbops.web.forms.inventory_fields import AddressesField, MinutesField, SecretTextarea, secret_field, socket_field
+from dbops.web.templatetags.phrases import sentence
 
 
 class HostForm(InventoryForm):

@@ -14,7 +14,7 @@ from dbops.fleetfile import rules, stored
 from dbops.fleetfile.conflicts import InventoryConflict
 from dbops.models.secret import is_set
 from dbops.web.forms.vault_fields import VaultFields
-from dbops.web.templatetags.phrases import translated
+from dbops.web.templatetags.phrases import sentence, translated
 
 KEEP = _("Stored. Leave empty to keep the current value.")
 NOT_SET = _("Not set")
@@ -111,9 +111,3 @@ def _css_class(widget: forms.Widget) -> str:
     if isinstance(widget, forms.CheckboxInput):
         return "form-check-input"
     return "form-select" if isinstance(widget, forms.Select) else "form-control"
-
-
-def sentence(text: str) -> str:
-    """Return a problem as a sentence of its own."""
-    text = translated(text)
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")

@@ -16,8 +16,9 @@ from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import InventoryConflict, PlacedObject, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
-from dbops.web.forms.inventory_base import InventoryForm, sentence
+from dbops.web.forms.inventory_base import InventoryForm
 from dbops.web.forms.inventory_fields import MinutesField
+from dbops.web.templatetags.phrases import sentence
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [

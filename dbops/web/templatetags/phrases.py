@@ -13,6 +13,9 @@ from dbops.engine.phrases import Phrase
 
 register = template.Library()
 
+#: What ends a sentence.
+ENDS = (".", "?", "\N{IDEOGRAPHIC FULL STOP}", "\N{FULLWIDTH QUESTION MARK}")
+
 
 @register.filter
 def translated(value: Any) -> str:
@@ -23,6 +26,20 @@ def translated(value: Any) -> str:
         return pattern.format(**values) if values else pattern
     text = "" if value is None else str(value)
     return gettext(text) if text else ""
+
+
+@register.filter
+def own_words(value: Any) -> Any:
+    """Return a phrase in the language of the page. Other text is a value, and stays even if it looks like a word of dbops."""
+    return translated(value) if isinstance(value, Phrase) else value
+
+
+@register.filter
+def sentence(value: Any) -> str:
+    """Return a text as a sentence in the language of the page, with its capital letter and full stop."""
+    text = translated(value)
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith(ENDS) else gettext("%(cause)s.") % {"cause": text}
 
 
 @register.filter

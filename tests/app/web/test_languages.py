@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import User
 from django.contrib.messages import get_messages
 from django.db import connection
@@ -24,6 +25,7 @@ from dbops.web import figures
 from dbops.web.dates import date_text
 from dbops.web.forms.accounts import AddForm
 from dbops.web.live.status_bars import _guard_limits
+from dbops.web.login.adapters import FactorAdapter
 from dbops.web.state_words import WORDS
 from dbops.web.templatetags import dbops as tags
 from dbops.web.templatetags.moments import moment
@@ -239,3 +241,18 @@ def test_page_gives_its_scripts_every_word(operator: Client, japanese: None) -> 
     assert words["ages"]["minutes"] == TEXTS["{number} min ago"]
     asked = {name for path in SCRIPTS.glob("*.js") for name in re.findall(r"\bwords\.([a-z_]+)", path.read_text())}
     assert asked == set(words) == set(script_words())
+
+
+def test_value_of_a_setting_is_shown_as_it_is(admin_client: Client, settings: Any) -> None:
+    settings.RECOVERY_ACCOUNT = "admin"
+    admin_client.cookies[COOKIE] = "ja"
+    answer = admin_client.get("/admin/settings/")
+    assert answer["Content-Language"] == "ja"
+    row = re.search(r"DBOPS_RECOVERY_ACCOUNT</code>.*?</tr>", answer.content.decode(), re.DOTALL)
+    assert row
+    assert re.search(r">\s*admin\s*<", row[0])
+
+
+def test_name_of_a_passkey_is_stored_in_english(olga: User) -> None:
+    with translation.override("ja"):
+        assert FactorAdapter().generate_authenticator_name(olga, Authenticator.Type.WEBAUTHN) == "Passkey 1"

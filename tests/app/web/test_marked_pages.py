@@ -22,7 +22,7 @@ KNOWN = re.compile(
     r"\b(?:dbops|English|shop|away|tests|tester|olga|maker|somebody|nightly|disks|the disk of the replica died|before the move"
     r"|MariaDB|mariadb-backup|mariadb|mbstream|bash|flock|setsid|setpriv|ssh-keygen|sshd|ssh|xbstream|clone|archive|dump|point-select"
     r"|GTID|SSH|UTC|JSON|CSV|IO Yes, SQL Yes|[KMGT]iB|threads|root|single sign-on|preferred_username|openid, profile|localhost"
-    r"|testserver|systemctl|stop|start|service|BACKUP STAGE START|STATE_DIR|secret|file|plain"
+    r"|testserver|systemctl|stop|start|service|BACKUP STAGE START|STATE_DIR|secret|plain"
     r"|Discord|Google Chat|Gotify|Mattermost|Microsoft Teams|Workflows|Opsgenie|PagerDuty|Rocket\.Chat|Slack|Telegram|Webex"
     r"|Zulip|ntfy)\b"
     # names of details in audit entries
