@@ -4,9 +4,17 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 from dbops.fleetfile.rules import nested
 from dbops.models.fleet import MOST_JUMPS
+
+KINDS = {
+    "host": phrase("host"),
+    "cluster": phrase("cluster"),
+    "instance": phrase("instance"),
+    "schedule": phrase("schedule"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +30,8 @@ class PlacedObject:
 
     @property
     def known_as(self) -> str:
-        return f"{self.name!r} (line {self.line})" if self.line else f"{self.name!r}"
+        name = repr(self.name)
+        return phrase("{name} (line {line})", name=name, line=self.line) if self.line else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +68,23 @@ One = TypeVar("One", bound=PlacedObject)
 def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[InventoryConflict]:
     """Find duplicate names, ignoring case: some databases ignore it, and people confuse such names."""
     for one, other in _repeated((item.name.casefold(), item) for item in ones if item.name):
-        yield InventoryConflict(one, "name", f"the name is used by {kind} {other.known_as}")
+        yield InventoryConflict(
+            one, "name", phrase("the name is used by {kind} {name}", kind=KINDS[kind], name=other.known_as)
+        )
 
 
 def host_conflicts(hosts: Sequence[PlacedHost]) -> Iterator[InventoryConflict]:
     """Find two hosts with the same SSH address and port, or the same name in their certificates: each could pass for the other."""
     keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
     for one, other in _repeated(keyed):
-        yield InventoryConflict(one, "ssh_address", f"this SSH address and port belong to host {other.known_as}")
+        yield InventoryConflict(
+            one, "ssh_address", phrase("this SSH address and port belong to host {name}", name=other.known_as)
+        )
     certified = ((item.certificate_name, item) for item in hosts if item.certificate_name)
     for one, other in _repeated(certified):
-        yield InventoryConflict(one, "certificate_name", f"this certificate name belongs to host {other.known_as}")
+        yield InventoryConflict(
+            one, "certificate_name", phrase("this certificate name belongs to host {name}", name=other.known_as)
+        )
 
 
 def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
@@ -83,24 +98,38 @@ def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
         while (name := way[-1].jump_host) and len(way) <= MOST_JUMPS + 1:
             if name not in by_name:
                 yield InventoryConflict(
-                    way[-1], "jump_host", f"there is no host {name!r} in this file or in the inventory"
+                    way[-1],
+                    "jump_host",
+                    phrase("there is no host {name} in this file or in the inventory", name=repr(name)),
                 )
                 break
             way.append(by_name[name])
         if len(way) > MOST_JUMPS + 1 and (changed := [one for one in way if one.origin is not None]):
             names = " behind ".join(one.name for one in way)
-            text = "the jump hosts lead in a circle" if way[-1] in way[:-1] else f"use at most {MOST_JUMPS} jump hosts"
-            yield InventoryConflict(changed[0], "jump_host", f"{text}: {names}")
+            text = (
+                phrase("the jump hosts lead in a circle: {names}", names=names)
+                if way[-1] in way[:-1]
+                else phrase("use at most {most} jump hosts: {names}", most=MOST_JUMPS, names=names)
+            )
+            yield InventoryConflict(changed[0], "jump_host", text)
 
 
 def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[InventoryConflict]:
     """Find servers at the same address, second primaries of a cluster, and nested directories."""
     addressed = (((item.address.casefold(), item.port), item) for item in instances if item.address and item.port)
     for one, other in _repeated(addressed):
-        yield InventoryConflict(one, "address", f"this address and port belong to instance {other.known_as}")
+        yield InventoryConflict(
+            one, "address", phrase("this address and port belong to instance {name}", name=other.known_as)
+        )
     primaries = ((item.cluster, item) for item in instances if item.role == Role.PRIMARY and item.cluster)
     for one, other in _repeated(primaries):
-        yield InventoryConflict(one, "role", f"the cluster {one.cluster!r} already has a primary: {other.known_as}")
+        yield InventoryConflict(
+            one,
+            "role",
+            phrase(
+                "the cluster {cluster} already has a primary: {name}", cluster=repr(one.cluster), name=other.known_as
+            ),
+        )
     yield from _kind_conflicts(instances)
     yield from _directory_conflicts(instances)
     for item in instances:
@@ -108,7 +137,12 @@ def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedH
         if not (host and host.work_dir and item.datadir):
             continue
         if item.datadir == host.work_dir or nested(item.datadir, host.work_dir):
-            text = f"the data directory {item.datadir} and the work directory {host.work_dir} of host {host.name!r} overlap"
+            text = phrase(
+                "the data directory {datadir} and the work directory {work_dir} of host {host} overlap",
+                datadir=item.datadir,
+                work_dir=host.work_dir,
+                host=repr(host.name),
+            )
             yield (
                 InventoryConflict(item, "datadir", text)
                 if item.origin is not None
@@ -123,7 +157,12 @@ def _kind_conflicts(instances: Iterable[PlacedInstance]) -> Iterator[InventoryCo
         if item.cluster and item.role:
             first = kinds.setdefault(item.cluster, item)
             if (first.role == Role.TIDB) != (item.role == Role.TIDB):
-                text = f"a cluster has TiDB nodes only, or none: {first.known_as} of {item.cluster!r} has the role {first.role}"
+                text = phrase(
+                    "a cluster has TiDB nodes only, or none: {name} of {cluster} has the role {role}",
+                    name=first.known_as,
+                    cluster=repr(item.cluster),
+                    role=first.role,
+                )
                 yield InventoryConflict(item, "role", text)
 
 
@@ -135,10 +174,20 @@ def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[InventoryC
         for other in on_hosts.setdefault(item.host, []):
             if other.datadir == item.datadir:
                 yield InventoryConflict(
-                    item, "datadir", f"this data directory on {item.host!r} belongs to instance {other.known_as}"
+                    item,
+                    "datadir",
+                    phrase(
+                        "this data directory on {host} belongs to instance {name}",
+                        host=repr(item.host),
+                        name=other.known_as,
+                    ),
                 )
             elif nested(other.datadir, item.datadir):
-                text = f"this data directory and {other.datadir} of instance {other.known_as} are nested"
+                text = phrase(
+                    "this data directory and {datadir} of instance {name} are nested",
+                    datadir=other.datadir,
+                    name=other.known_as,
+                )
                 yield InventoryConflict(item, "datadir", text)
         on_hosts[item.host].append(item)
 

@@ -20,6 +20,7 @@ from django.db.models import Model
 
 from dbops.engine.access.approval_rules import MOST_APPROVALS
 from dbops.engine.access.tickets import pattern_problem, url_problem
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.states import BackupMethod, Role, RunBy
 from dbops.fleetfile import sshkeys
 from dbops.lib.cron import BadSchedule, next_due
@@ -64,19 +65,20 @@ def own_problem(field: str, value: Any) -> str:
     if value in ("", None):
         return ""
     if isinstance(value, str) and field not in OF_LINES and (found := CONTROL.search(value)):
-        kind = "line breaks" if found[0] in "\n\r\u2028\u2029" else "control characters"
-        return f"{kind} are not allowed here"
+        if found[0] in "\n\r\u2028\u2029":
+            return phrase("line breaks are not allowed here")
+        return phrase("control characters are not allowed here")
     rule = RULES.get(field)
     return rule(value) if rule else ""
 
 
 def _port(value: int) -> str:
-    return "" if 1 <= value <= 65535 else "a port must be a number from 1 to 65535"
+    return "" if 1 <= value <= 65535 else phrase("a port must be a number from 1 to 65535")
 
 
 def _address(value: str) -> str:
     """Refuse an address that starts with a dash, because programs would read it as an option."""
-    return "an address must not start with a dash" if value.startswith("-") else ""
+    return phrase("an address must not start with a dash") if value.startswith("-") else ""
 
 
 def _one_of(what: str, known: Iterable[str]) -> Callable[[str], str]:
@@ -87,23 +89,28 @@ def _one_of(what: str, known: Iterable[str]) -> Callable[[str], str]:
         if value in words:
             return ""
         near = difflib.get_close_matches(value, words, n=1)
-        return f"{value!r} is {what}: " + (f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(words)}")
+        if near:
+            return phrase("{value} is {what}: did you mean {near}?", value=repr(value), what=what, near=repr(near[0]))
+        return phrase("{value} is {what}: use one of {words}", value=repr(value), what=what, words=", ".join(words))
 
     return rule
 
 
 def _between(least: int, most: int, unit: str) -> Callable[[int], str]:
-    return lambda value: "" if least <= value <= most else f"use a number from {least} to {most} ({unit})"
+    problem = phrase("use a number from {least} to {most} ({unit})", least=least, most=most, unit=unit)
+    return lambda value: "" if least <= value <= most else problem
 
 
 def _goal(value: int) -> str:
     """Accept only whole minutes: the form does not show seconds and would drop them."""
-    return _between(60, LONGEST_GOAL_SECONDS, "seconds")(value) or ("use whole minutes" if value % 60 else "")
+    return _between(60, LONGEST_GOAL_SECONDS, phrase("seconds"))(value) or (
+        phrase("use whole minutes") if value % 60 else ""
+    )
 
 
 def _keep_count(value: int) -> str:
-    problem = _between(1, 10_000, "backups")(value)
-    return f"{problem}, or leave this empty for no limit" if problem else ""
+    problem = _between(1, 10_000, phrase("backups"))(value)
+    return phrase("{problem}, or leave this empty for no limit", problem=problem) if problem else ""
 
 
 def _cron(value: str) -> str:
@@ -123,47 +130,51 @@ def _schedule_problem(cron: str, time_zone: str) -> str:
 
 
 def _suffix(value: str) -> str:
-    return "" if SUFFIX.fullmatch(value) else "use letters, digits, dot, dash, underscore and @ in a group suffix"
+    return (
+        "" if SUFFIX.fullmatch(value) else phrase("use letters, digits, dot, dash, underscore and @ in a group suffix")
+    )
 
 
 def _login(value: str) -> str:
-    return "" if LOGIN.fullmatch(value) else "use letters, digits, dot, dash, underscore and @ in a login name"
+    return "" if LOGIN.fullmatch(value) else phrase("use letters, digits, dot, dash, underscore and @ in a login name")
 
 
 def _account(value: str) -> str:
     return (
         ""
         if ACCOUNT.fullmatch(value)
-        else "quotes, semicolons, backslashes and outer spaces are not allowed in an account"
+        else phrase("quotes, semicolons, backslashes and outer spaces are not allowed in an account")
     )
 
 
 def _authority(value: str) -> str:
     if len(value) > KEY_FILE_LIMIT_BYTES or not value.isascii():
-        return f"use certificates as PEM, with at most {KEY_FILE_LIMIT_BYTES} characters"
+        return phrase("use certificates as PEM, with at most {most} characters", most=KEY_FILE_LIMIT_BYTES)
     try:
         ssl.create_default_context(cadata=value)
     except (ssl.SSLError, ValueError):
-        return "this is no certificate as PEM"
+        return phrase("this is no certificate as PEM")
     return ""
 
 
 def _unit(value: str) -> str:
     return (
-        "" if UNIT.fullmatch(value) else "this is not a systemd unit name (for example mariadb or mysql@3307.service)"
+        ""
+        if UNIT.fullmatch(value)
+        else phrase("this is not a systemd unit name (for example mariadb or mysql@3307.service)")
     )
 
 
 def _path(value: str) -> str:
     if not value.startswith("/"):
-        return "use an absolute path"
+        return phrase("use an absolute path")
     normal = posixpath.normpath(value).replace("//", "/", 1)
-    return "" if normal == value else f"write the path as {normal}"
+    return "" if normal == value else phrase("write the path as {path}", path=normal)
 
 
 def _own_directory(value: str) -> str:
     if value in SYSTEM_DIRECTORIES or value.startswith(KERNEL_TREES):
-        return f"{value} is a system directory: use a separate directory"
+        return phrase("{path} is a system directory: use a separate directory", path=value)
     return _path(value)
 
 
@@ -173,15 +184,16 @@ def _key_file(value: str) -> str:
     path = Path(value)
     try:
         if not path.is_file():
-            return f"{value} is not a file on the dashboard's machine"
+            return phrase("{path} is not a file on the dashboard's machine", path=value)
         if not os.access(path, os.R_OK):
-            return f"the dashboard cannot read {value}"
+            return phrase("the dashboard cannot read {path}", path=value)
         if path.stat().st_size > KEY_FILE_LIMIT_BYTES:
-            return f"{value} is too large to be a private key"
+            return phrase("{path} is too large to be a private key", path=value)
         problem = sshkeys.private_key_problem(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        return f"{value} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
-    return f"{value}: {problem}" if problem else ""
+        found = getattr(error, "strerror", None) or phrase("it is not text")
+        return phrase("{path} cannot be read: {problem}", path=value, problem=found)
+    return phrase("{file}: {problem}", file=value, problem=problem) if problem else ""
 
 
 def key_file_outside(value: str) -> str:
@@ -192,7 +204,10 @@ def key_file_outside(value: str) -> str:
     path, directory = Path(os.path.realpath(value)), Path(os.path.realpath(settings.KEY_DIRECTORY))
     if directory in path.parents:
         return ""
-    return f"in the browser, name a file in {settings.KEY_DIRECTORY}; `manage.py fleet import` may name any"
+    return phrase(
+        "in the browser, name a file in {directory}; `manage.py fleet import` may name any",
+        directory=settings.KEY_DIRECTORY,
+    )
 
 
 def write_address_problem(value: str) -> str:
@@ -200,36 +215,36 @@ def write_address_problem(value: str) -> str:
     head, colon, port = value.rpartition(":")
     address = head if colon and ("]" in head or ":" not in head) and not value.endswith("]") else value
     if address != value and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        return f"{value!r}: use address or address:port"
+        return phrase("{value}: use address or address:port", value=repr(value))
     try:
         address_validator(address)
     except ValidationError:
-        return f"{value!r} is not an address: use address or address:port"
+        return phrase("{value} is not an address: use address or address:port", value=repr(value))
     return ""
 
 
 def _write_addresses(value: Any) -> str:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return "use a list of addresses"
-    return "; ".join(filter(None, [*map(write_address_problem, value), repeated_address_problem(value)]))
+        return phrase("use a list of addresses")
+    return joined(filter(None, [*map(write_address_problem, value), repeated_address_problem(value)]), "; ")
 
 
 def repeated_address_problem(values: list[str]) -> str:
     """Return the problem of a list with a repeated address; empty if there is none."""
-    return "an address is repeated" if len(set(values)) < len(values) else ""
+    return phrase("an address is repeated") if len(set(values)) < len(values) else ""
 
 
 RULES: Mapping[str, Callable[[Any], str]] = {
-    "role": _one_of("no role", Role),
-    "method": _one_of("not a backup method", BackupMethod),
-    "run_by": _one_of("not a way to run backups", RunBy),
+    "role": _one_of(phrase("no role"), Role),
+    "method": _one_of(phrase("not a backup method"), BackupMethod),
+    "run_by": _one_of(phrase("not a way to run backups"), RunBy),
     "cron": _cron,
     "time_zone": _time_zone,
     "directory": _own_directory,
     "keep_count": _keep_count,
-    "keep_days": _between(1, 3650, "days"),
-    "expected_seconds": _between(60, 7 * 86400, "seconds"),
-    "late_after_seconds": _between(60, 86400, "seconds"),
+    "keep_days": _between(1, 3650, phrase("days")),
+    "expected_seconds": _between(60, 7 * 86400, phrase("seconds")),
+    "late_after_seconds": _between(60, 86400, phrase("seconds")),
     "ssh_address": _address,
     "stream_address": _address,
     "address": _address,
@@ -246,9 +261,9 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "systemd_unit": _unit,
     "defaults_file": _path,
     "group_suffix": _suffix,
-    "replication_tls": _one_of("not a TLS setting", Instance.ReplicationTls.values),
+    "replication_tls": _one_of(phrase("not a TLS setting"), Instance.ReplicationTls.values),
     "replication_tls_ca": _path,
-    "replication_delay_seconds": _between(0, 2**31 - 1, "seconds"),
+    "replication_delay_seconds": _between(0, 2**31 - 1, phrase("seconds")),
     "authorized_keys_file": _path,
     "datadir": _own_directory,
     "work_dir": _own_directory,
@@ -256,9 +271,9 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "ssh_private_key": sshkeys.private_key_problem,
     "host_key": sshkeys.host_key_problem,
     "write_addresses": _write_addresses,
-    "wanted_replicas": _between(0, 1000, "replicas"),
+    "wanted_replicas": _between(0, 1000, phrase("replicas")),
     "redundancy_goal_seconds": _goal,
-    "approval_count": _between(1, MOST_APPROVALS, "approvals"),
+    "approval_count": _between(1, MOST_APPROVALS, phrase("approvals")),
     "ticket_pattern": pattern_problem,
     "ticket_url": url_problem,
 }
@@ -268,9 +283,9 @@ def service_problem(values: Mapping[str, Any]) -> str:
     """Return the problems of an instance's start and stop settings; empty if valid."""
     unit, start, stop = (values.get(name) for name in ("systemd_unit", "start_command", "stop_command"))
     if unit and (start or stop):
-        return "set either a systemd unit, or start and stop commands, not both"
+        return phrase("set either a systemd unit, or start and stop commands, not both")
     if not unit and not (start and stop):
-        return "set a systemd unit, or both start and stop commands"
+        return phrase("set a systemd unit, or both start and stop commands")
     return ""
 
 

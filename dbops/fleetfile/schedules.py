@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role, RunBy
 from dbops.fleetfile.rules import nested
 from dbops.lib.cron import next_due
@@ -24,14 +25,22 @@ def schedule_problems(
         role: of the instance.
     """
     if role == Role.TIDB:
-        yield "run_by", "dbops has no backups of TiDB: BR makes them"
+        yield "run_by", phrase("dbops has no backups of TiDB: BR makes them")
     if values.get("run_by") == RunBy.DBOPS and "directory" in values and not values["directory"]:
-        yield "directory", "dbops runs this backup: set its directory"
+        yield "directory", phrase("dbops runs this backup: set its directory")
     directory = values.get("directory") or ""
     for name, datadir in datadirs.items():
         if directory and (directory == datadir or nested(directory, datadir)):
             # A rebuild moves the data directory aside, and a backup inside it would copy itself.
-            yield "directory", f"{directory} and the data directory of {name!r} ({datadir}) must not be nested"
+            yield (
+                "directory",
+                phrase(
+                    "{directory} and the data directory of {name} ({datadir}) must not be nested",
+                    directory=directory,
+                    name=repr(name),
+                    datadir=datadir,
+                ),
+            )
 
 
 def due_column(row: BackupSchedule, changed: Collection[str], now: datetime) -> dict[str, datetime | None]:

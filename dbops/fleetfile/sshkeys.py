@@ -4,6 +4,7 @@ from dbops.drivers.ssh_jumps import fetch_host_certificate, fetch_host_key
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.host_keys import HostKey, parse_host_key
+from dbops.engine.phrases import phrase
 
 FETCH_TIMEOUT_SECONDS = 5.0
 
@@ -19,18 +20,22 @@ def private_key_problem(text: str) -> str:
     try:
         check_private_key(text)
     except Refused as error:
-        return f"this is not a usable private key: {error.cause}. {error.next_step}."
+        return phrase(
+            "this is not a usable private key: {cause}. {next_step}.",
+            cause=error.cause,
+            next_step=phrase(error.next_step),
+        )
     return ""
 
 
 def host_key_problem(text: str) -> str:
     """Return the problem of a line ``type base64 [comment]``; empty if valid."""
     if len(text.splitlines()) > 1:
-        return "a host key must be one line"
+        return phrase("a host key must be one line")
     try:
         parse_host_key(text)
     except Refused as error:
-        return f"this is not a public host key (ssh-ed25519 AAAA...): {error.cause}"
+        return phrase("this is not a public host key (ssh-ed25519 AAAA...): {cause}", cause=error.cause)
     return ""
 
 

@@ -5,10 +5,13 @@ from datetime import date
 
 import pytest
 from django.urls import reverse
+from django.utils import translation
 
 from dbops.engine.availability.days import RULES
 from dbops.engine.states import RunStatus
+from dbops.fleetfile.rules import own_problem
 from dbops.models import AuditEntry, Cluster, CountedDays, Host, Instance, InstanceState
+from dbops.web.templatetags.phrases import translated
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_rebuild
 from tests.app.fleetfile.builders import SECRETS, private_key
@@ -334,3 +337,12 @@ def test_socket_authentication_removes_the_password(fleet, operator):
     assert values["backup_socket"]
     del values["backup_socket"]
     assert "backup_password" in errors(operator.post(url, values))
+
+
+def test_problems_of_values_are_in_the_language_of_the_page() -> None:
+    values = {"port": 0, "datadir": "relative", "role": "replika", "cron": "* *", "keep_count": 0, "host_key": "a\nb"}
+    with translation.override("ja"):
+        for name, value in values.items():
+            problem = own_problem(name, value)
+            assert problem
+            assert translated(problem) != problem
