@@ -26,6 +26,7 @@ from dbops.engine.availability.record import (
     UsableBackup,
 )
 from dbops.engine.methods import blocked_by, method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.conflicts import Activity, MethodTraits, of_backup
 from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
@@ -141,7 +142,9 @@ def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, l
     met = _meets(rows, within, "started_at", "finished_at").order_by("started_at", "pk")
     for key, name, pk, method, origin, schedule, start, end in met.values_list(*values):
         blocks, took = blocked_methods(method, origin == RunOrigin.MANAGED), _interval(start, end, now)
-        uses[key].append(OccupiedPeriod(name, took, Cause.BACKUP, f"run {pk}", blocks, schedule=schedule or ""))
+        uses[key].append(
+            OccupiedPeriod(name, took, Cause.BACKUP, phrase("run {number}", number=pk), blocks, schedule=schedule or "")
+        )
     return uses
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.availability.record import Cause, OccupiedPeriod, RebuildPhase
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval, clip, free, merge
 from dbops.engine.states import Status
 
@@ -59,7 +60,7 @@ def occupied(lives: Iterable[RebuildIntervals], now: datetime, blocks: frozenset
     for life in lives:
         if life.started_at is None:
             continue
-        reference = f"rebuild {life.number}"
+        reference = phrase("rebuild {number}", number=life.number)
         end = _end(life.finished_at, now)
         found.append(_use(life.target, life.started_at, end, reference, blocks))
         if not life.reads_source:

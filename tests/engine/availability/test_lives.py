@@ -100,7 +100,9 @@ def test_occupied_frees_the_source_at_release_and_the_target_at_the_end() -> Non
         ("backup-1", False): span(60, 91),
         ("backup-1", True): span(62, 91),
     }
-    assert {item.reference for item in occupied([LIFE], NOW, READS)} == {"rebuild 7"}
+    references = {item.reference for item in occupied([LIFE], NOW, READS)}
+    assert references == {"rebuild 7"}
+    assert {getattr(one, "pattern", "") for one in references} == {"rebuild {number}"}
 
 
 def test_occupied_omits_the_source_when_rolling_back() -> None:
