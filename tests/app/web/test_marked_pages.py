@@ -21,19 +21,19 @@ READ = ("aria-label", "title", "placeholder", "alt", "data-label", "data-title")
 KNOWN = re.compile(
     r"\b(?:dbops|English|shop|away|tests|tester|olga|maker|somebody|nightly|disks|the disk of the replica died|before the move"
     r"|MariaDB|mariadb-backup|mariadb|mbstream|bash|flock|setsid|setpriv|ssh-keygen|sshd|ssh|xbstream|clone|archive|dump|point-select"
-    r"|GTID|SSH|UTC|JSON|CSV|IO Yes, SQL Yes|[KMGT]iB|threads|root|single sign-on|preferred_username|openid, profile|localhost"
-    r"|testserver|systemctl|stop|start|service|BACKUP STAGE START|STATE_DIR|secret|plain"
+    r"|GTID|SSH|UTC|JSON|CSV|IO Yes, SQL Yes|[KMGT]iB|threads|single sign-on|preferred_username|openid, profile|localhost"
+    r"|testserver|BACKUP STAGE START|STATE_DIR"
     r"|Discord|Google Chat|Gotify|Mattermost|Microsoft Teams|Workflows|Opsgenie|PagerDuty|Rocket\.Chat|Slack|Telegram|Webex"
     r"|Zulip|ntfy)\b"
-    # names of details in audit entries
-    r"|\b(?:fingerprint|generator host|path|plan|pool bytes|profile|request|rounds|warnings)\b"
     # addresses, paths, numbers, hashes and names with one, codes
     r"|[\w-]+@[\w.:-]+|/[\w./-]+|\S*\d\S*|\(check\.\w+\)|load_test\.\w+"
 )
-#: Stored when something happened, and shown as it was.
+#: Stored when something happened, and shown as it was; commands, values of settings, and names of details in audit entries.
 STORED = re.compile(
     r"Requested by maker: before the move|log of a rebuild|evidence of rebuild \d+|done|10\.11\.19 on both"
     r"|8 GiB for 3 GiB of redo log: .+|GTID positions and InnoDB alone: .+|The data directory \S+ on \S+ is moved aside\."
+    r"|/usr/bin/systemctl stop mariadb\.service; /usr/bin/systemctl start mariadb\.service"
+    r"|root|secret|plain|yes|groups|fingerprint|generator host|path|plan sha256|pool bytes|profile|request sha256|rounds|warnings"
     r"|Buffer pool of \d+ MiB, as requested\.|Redo log of \d+ MiB; .+|" + "|".join(title for _, title in STEPS)
 )
 WORD = re.compile(r"[A-Za-z]{3,}")
