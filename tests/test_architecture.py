@@ -177,3 +177,13 @@ def test_texts_of_findings_and_refusals_are_phrases(path):
         elif called(call) in SHOWN_BY:
             shown = [*call.args[1:], *(one.value for one in call.keywords)]
             assert [text for one in shown for text in english_of(one)] == [], f"{name(path)}:{call.lineno}: no phrase"
+
+
+MARKS = {"_", "gettext", "gettext_lazy", "ngettext", "pgettext", "phrase", "phrases"}
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=name)
+def test_texts_are_not_marked_inside_of_f_strings(path):
+    """``script/translate`` does not find them there, so that they would stay English."""
+    strings = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.JoinedStr)]
+    assert [node.lineno for one in strings for node in ast.walk(one) if called(node) in MARKS] == []

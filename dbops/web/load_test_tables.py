@@ -267,7 +267,9 @@ def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
         (_("Server"), f"{product_name(plan.flavor)} {plan.version}"),
         (
             _("Backup"),
-            f"{_('run %(number)s') % {'number': plan.run}}: {plan.path}" if plan.run else _("none: an empty server"),
+            _("run %(number)s: %(path)s") % {"number": plan.run, "path": plan.path}
+            if plan.run
+            else _("none: an empty server"),
         ),
         (_("Directory"), plan.place),
         (_("Server options"), " ".join((*plan.server, *plan.initialise))),

@@ -73,7 +73,8 @@ def describe_server(server: Drawn) -> str:
     """Return one server with its arrows as a sentence."""
     kind = _("not in the inventory")
     if server.kind != "outside":
-        kind = f"{translated(server.role) or _('role unknown')}, {translated(server.state)}"
+        role = translated(server.role) or _("role unknown")
+        kind = f"{role}, {translated(server.state)}"
     said = _("from %(source)s: %(state)s")
     arrows = [
         said % {"source": arrow.source, "state": label(arrow)} if arrow.source else translated(arrow.text)

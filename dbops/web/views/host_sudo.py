@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -24,8 +25,8 @@ def host_sudo(request: HttpRequest, name: str) -> HttpResponse:
     # sudo reads its file at once, so the gate comes first
     sudoers_path = f"/etc/sudoers.d/{gate.name}"
     texts = (
-        ("Gate", "gate", gate.path, "0755", gate.program()),
-        ("Sudoers file", "sudoers", sudoers_path, "0440", gate.sudoers(host.ssh_user)),
+        (_("Gate"), "gate", gate.path, "0755", gate.program()),
+        (_("Sudoers file"), "sudoers", sudoers_path, "0440", gate.sudoers(host.ssh_user)),
     )
     files = [
         {"title": title, "command": f"manage.py host {verb} {host.name}", "path": path, "mode": mode, "text": text}
