@@ -8,7 +8,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import NO_REASON, says_why
@@ -158,7 +158,7 @@ def _refuse(problems: dict[str, str], operation: str) -> None:
         refused = Refused(
             "maintenance.invalid",
             operation,
-            cause="; ".join(problems.values()),
+            cause=joined(problems.values(), "; "),
         )
         refused.audit_detail = {"problems": list(problems)}
         raise refused

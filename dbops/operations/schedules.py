@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.states import ACTIVE, RUN_ACTIVE
 from dbops.fleetfile import rules, stored
 from dbops.fleetfile.schedules import schedule_problems
@@ -104,4 +104,4 @@ def _check(operation: str, row: BackupSchedule | None, values: dict[str, Any], f
     datadirs = fleet.datadirs_on_host_of(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs, role=role)]
     if problems:
-        raise Refused.unchanged("schedule.invalid", operation, "; ".join(dict.fromkeys(problems)))
+        raise Refused.unchanged("schedule.invalid", operation, joined(dict.fromkeys(problems), "; "))

@@ -17,9 +17,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
 from dbops.engine.backups.flags import RunFlag
+from dbops.engine.errors import Refused
 from dbops.engine.phrases import phrase
 from dbops.engine.states import Approval, Level, Role, RunStatus, Severity, Status, StepState
 from dbops.models import ChosenLanguage
+from dbops.operations.maintenance import mark_maintenance
 from dbops.security.permissions import OPERATOR
 from dbops.web import figures
 from dbops.web.dates import date_text
@@ -256,3 +258,12 @@ def test_value_of_a_setting_is_shown_as_it_is(admin_client: Client, settings: An
 def test_name_of_a_passkey_is_stored_in_english(olga: User) -> None:
     with translation.override("ja"):
         assert FactorAdapter().generate_authenticator_name(olga, Authenticator.Type.WEBAUTHN) == "Passkey 1"
+
+
+def test_each_of_several_causes_is_translated(olga: User) -> None:
+    cluster = make_trio()[0].cluster
+    now = timezone.now()
+    with pytest.raises(Refused) as caught:
+        mark_maintenance(actor=olga, cluster=cluster, starts_at=now, ends_at=now, reason="")
+    with translation.override("ja"):
+        assert not re.search("[a-z]{4}", translated(caught.value.cause))
