@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
@@ -12,29 +13,27 @@ from django.db import models
 
 from dbops.audit.log import append
 from dbops.database import clock
-from dbops.engine.states import Status
 from dbops.models import (
     AccessToken,
     AuditSink,
     BackupSchedule,
     Cluster,
-    ConnectionTest,
     Discovery,
     Host,
     Instance,
     InventorySource,
-    LoginSession,
     NotificationChannel,
     NotificationRule,
-    Rebuild,
     TopologyDifference,
 )
 from dbops.models.secret import SecretTextField
 
-#: The widest letter, and a text without a length of its own.
-WIDE, TEXT = "W", 300
+#: The widest letter.
+WIDE = "W"
+#: Lengths of texts without a limit, of names and accounts, and of servers' versions.
+TEXT, NAME, ACCOUNT, VERSION = 300, 63, 150, 60
 NAMED = (Cluster, Host, Instance, BackupSchedule, InventorySource, NotificationChannel, NotificationRule, User)
-#: Columns and keys of JSON that people or servers fill.
+#: Columns, and keys of JSON, that people or servers fill.
 FREE = {
     *("accepted_by", "address", "advice", "approval_by", "approval_reason", "because", "browser", "cancel_requested_by"),
     *("cause", "created_by", "database", "datadir", "defaults_file", "detail", "digest_text", "directory"),
@@ -43,66 +42,63 @@ FREE = {
     *("requested_login", "said", "seen", "shown", "sql", "ssh_address", "ssh_user", "stopped", "systemd_unit"),
     *("table", "text", "ticket", "user", "version", "version_comment", "waiting_for", "work_dir"),
 }
-#: Of servers' versions.
-VERSION = 60
+#: Of 120 characters.
+CRON = f"30 1 {','.join(map(str, range(1, 32)))} {','.join(map(str, range(1, 13)))} *"
+#: The longest of the audit log.
+ACTIONS = ("inventory_source.difference_ignored", "override.approved_from_same_address", "topology.difference_accepted")
+
+
+def longest(name: str, size: int = NAME) -> str:
+    """Return the name that ``lengthen`` gives to what the sample calls ``name``."""
+    return re.sub(r"\W", "", name).ljust(size, WIDE)
 
 
 def lengthen() -> None:
     """Rename everything in every row, fill free texts, and add rows that the sample lacks."""
-    names = {old: longest for model in NAMED for old, longest in _renamed(model).items()}
+    names = {old: new for model in NAMED for old, new in _rename(model).items()}
     found = re.compile(rf"(?<![\w.-])({'|'.join(sorted(map(re.escape, names), key=len, reverse=True))})(?![\w-])")
-
-    def renamed(value: str) -> str:
-        return found.sub(lambda match: names[match[1]], value)
-
     for model in apps.get_app_config("dbops").get_models():
-        if not model.__name__.startswith("Audit"):
-            _rewrite(model, renamed)
+        if not model.__name__.startswith("Audit"):  # its rows are guarded
+            _rewrite(model, lambda text: found.sub(lambda match: names[match[1]], text))
+    BackupSchedule.objects.update(cron=CRON)
     _add_rows()
+    _add_audit_entries()
 
 
-def _renamed(model: type[models.Model]) -> dict[str, str]:
-    """Give each row the longest name."""
+def _rename(model: Any) -> dict[str, str]:
+    """Give each row the longest name; return the names by the old ones."""
     column = "username" if model is User else "name"
-    size = model._meta.get_field(column).max_length
-    names = {}
-    for row in model.objects.all():
-        old = getattr(row, column)
-        names[old] = re.sub(r"\W", "", old).ljust(size, WIDE)
-        setattr(row, column, names[old])
-        row.save(update_fields=[column])
+    size, names = model._meta.get_field(column).max_length, {}
+    for key, old in model.objects.values_list("pk", column):
+        names[old] = longest(old, size)
+        model.objects.filter(pk=key).update(**{column: names[old]})
     return names
 
 
-def _rewrite(model: type[models.Model], renamed: Any) -> None:
+def _rewrite(model: Any, renamed: Callable[[str], str]) -> None:
     for row in model.objects.all():
-        changed = []
-        for field in model._meta.concrete_fields:
-            before = getattr(row, field.attname)
-            after = _rewritten(field, before, renamed)
-            if after != before:
-                setattr(row, field.attname, after)
-                changed.append(field.name)
-        if changed:
-            model.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in changed})
+        after = {field.name: _column(field, getattr(row, field.attname), renamed) for field in _texts(model)}
+        model.objects.filter(pk=row.pk).update(**after)
 
 
-def _rewritten(field: Any, value: Any, renamed: Any) -> Any:
+def _texts(model: Any) -> list[Any]:
+    """Return the columns of free texts and of JSON."""
+    kinds = (models.CharField, models.TextField, models.JSONField)
+    return [
+        field
+        for field in model._meta.concrete_fields
+        if isinstance(field, kinds) and not (isinstance(field, SecretTextField) or field.choices or field.unique)
+    ] or [model._meta.pk]
+
+
+def _column(field: Any, value: Any, renamed: Callable[[str], str]) -> Any:
     if isinstance(field, models.JSONField):
         return _in_json(value, renamed)
-    plain = isinstance(field, models.CharField | models.TextField) and not isinstance(field, SecretTextField)
-    if not plain or not value or field.choices or field.unique:
-        return value
-    longest = field.max_length or TEXT
-    return _filled(field.name, renamed(value), longest)[:longest]
+    size = field.max_length or TEXT
+    return _filled(field.name, renamed(value), size)[:size] if isinstance(value, str) else value
 
 
-def _filled(name: str, value: str, longest: int) -> str:
-    longest = VERSION if name == "version" else longest
-    return value.ljust(longest, WIDE) if name in FREE and value else value
-
-
-def _in_json(value: Any, renamed: Any, name: str = "") -> Any:
+def _in_json(value: Any, renamed: Callable[[str], str], name: str = "") -> Any:
     if isinstance(value, dict):
         return {renamed(key) if "-" in key else key: _in_json(item, renamed, key) for key, item in value.items()}
     if isinstance(value, list):
@@ -110,22 +106,50 @@ def _in_json(value: Any, renamed: Any, name: str = "") -> Any:
     return _filled(name, renamed(value), TEXT) if isinstance(value, str) else value
 
 
+def _filled(name: str, value: str, size: int) -> str:
+    return value.ljust(VERSION if name == "version" else size, WIDE) if name in FREE and value else value
+
+
 def _add_rows() -> None:
-    now, cluster, person = clock.now(), Cluster.objects.first(), User.objects.first()
-    word, name, by = WIDE * TEXT, WIDE * 63, WIDE * 150
-    made = {"created_by": by, "created_at": now}
+    now, cluster, word = clock.now(), Cluster.objects.get(name=longest("shop")), WIDE * TEXT
+    made = {"created_by": WIDE * ACCOUNT, "created_at": now}
     for purpose in ("report", "api"):
         AccessToken.objects.create(
-            name=f"{purpose}{name}"[:63], purpose=purpose, prefix=WIDE * 8, digest=purpose, cluster=cluster, user=person, **made
+            name=longest(purpose),
+            purpose=purpose,
+            prefix=WIDE * 8,
+            digest=purpose,
+            cluster=cluster,
+            user=User.objects.order_by("pk").first(),
+            **made,
         )
-    AuditSink.objects.create(name=WIDE * 60, address="https://" + word, sent_sequence=0, next_try_at=now, error={"code": "sink.refused", "cause": word}, **made)
-    for matters in (True, False):
-        TopologyDifference.objects.create(
-            cluster=cluster, code="role", subject=name, about=word, detail=word, matters=matters,
-            first_seen_at=now, last_seen_at=now, confirmed_at=now,
-        )
-    for action in ("inventory_source.difference_ignored", "override.approved_from_same_address", "topology.difference_accepted"):
+    AuditSink.objects.create(
+        name=WIDE * 60, address=f"https://{word}", sent_sequence=0, next_try_at=now, error={"cause": word}, **made
+    )
+    TopologyDifference.objects.create(
+        cluster=cluster,
+        code="role",
+        subject=WIDE * NAME,
+        about=word,
+        detail=word,
+        matters=True,
+        first_seen_at=now,
+        last_seen_at=now,
+        confirmed_at=now,
+    )
+    Discovery.objects.create(
+        requested_by=WIDE * ACCOUNT, requested_at=now, address=WIDE * 253, user=WIDE * 80, status="failed", cluster=cluster
+    )
+
+
+def _add_audit_entries() -> None:
+    for action in ACTIONS:
         append(
-            actor=by, action=action, subject=WIDE * 200, reason=word, instance=WIDE * 200, cluster=WIDE * 200,
-            detail={"address": word, WIDE * 60: word, "source": name},
+            actor=WIDE * ACCOUNT,
+            action=action,
+            subject=WIDE * 200,
+            instance=WIDE * 200,
+            cluster=WIDE * 200,
+            reason=WIDE * TEXT,
+            detail={"address": WIDE * 253, WIDE * NAME: WIDE * TEXT, "source": WIDE * NAME},
         )

@@ -14,6 +14,33 @@ TARGET = "replica-1"
 #: Of the time that a copy may run; on a busy machine it is more.
 LITTLE = 0.01
 REASON = "Disk replaced, ticket OPS-4711"
+#: Of a telephone and of a notebook, with heights.
+WIDTHS = {360: 780, 1280: 800}
+#: The width that the page needs, and the innermost elements and texts that stick out of the window.
+STICKS_OUT = """() => {
+  const {scrollWidth, clientWidth} = document.documentElement, found = [];
+  const range = document.createRange();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  while (scrollWidth > clientWidth && found.length < 5 && walker.nextNode()) {
+    const node = walker.currentNode, element = node.nodeType === Node.TEXT_NODE ? node.parentElement : node;
+    if (node === element ? element.firstElementChild : !node.data.trim()) continue;
+    range.selectNode(node);
+    if (range.getBoundingClientRect().right + scrollX > clientWidth + 1)
+      found.push(`${element.tagName.toLowerCase()}.${element.getAttribute("class")}: ${element.textContent.trim().slice(0, 40)}`);
+  }
+  return [scrollWidth, [...new Set(found)]];
+}"""
+
+
+def too_wide(page: Page) -> list[str]:
+    """Return each width of the window at which the page is wider, with what sticks out."""
+    found = []
+    for width, height in WIDTHS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        needed, what = page.evaluate(STICKS_OUT)
+        if needed > width:
+            found.append(f"needs {needed} of {width} pixels: {what}")
+    return found
 
 
 def figure(page: Page, name: str) -> Locator:

@@ -13,8 +13,15 @@ from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, wait_for
 
 
 @contextmanager
-def running_sample() -> Iterator[str]:
-    """Fill a database of its own and show it; yield the address."""
+def running_sample(
+    *, weeks: int = 8, rights: tuple[str, ...] = ("--group", "viewer"), then: str = ""
+) -> Iterator[str]:
+    """Fill a database of its own and show it; yield the address.
+
+    Args:
+        rights: words of ``account create``.
+        then: Python that changes the rows before anybody looks at them.
+    """
     folder, port = new_folder("sample"), free_port()
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith("DBOPS_")},
@@ -29,8 +36,10 @@ def running_sample() -> Iterator[str]:
     try:
         manage = (str(ROOT / ".venv" / "bin" / "python"), "manage.py")
         run("script/run", "migrate")
-        run(*manage, "sample")
-        run(*manage, "account", "create", VIEWER, "--group", "viewer", "--password-stdin", stdin=VIEWER_PASSWORD)
+        run(*manage, "sample", "--weeks", str(weeks))
+        run(*manage, "account", "create", VIEWER, *rights, "--password-stdin", stdin=VIEWER_PASSWORD)
+        if then:
+            run(*manage, "shell", "--no-imports", "-c", then)
         with (folder / "web.log").open("wb") as log:
             web = subprocess.Popen(
                 [ROOT / "script" / "run", "web"], env=environment, stdout=log, stderr=log, start_new_session=True
