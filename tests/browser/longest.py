@@ -35,7 +35,16 @@ TEXT, NAME, ACCOUNT, VERSION = 300, 63, 150, 60
 NAMED = (Cluster, Host, Instance, BackupSchedule, InventorySource, NotificationChannel, NotificationRule, User)
 #: Columns, and keys of JSON, that people or servers fill.
 FREE = {
-    *("accepted_by", "address", "advice", "approval_by", "approval_reason", "because", "browser", "cancel_requested_by"),
+    *(
+        "accepted_by",
+        "address",
+        "advice",
+        "approval_by",
+        "approval_reason",
+        "because",
+        "browser",
+        "cancel_requested_by",
+    ),
     *("cause", "created_by", "database", "datadir", "defaults_file", "detail", "digest_text", "directory"),
     *("host_key_accepted_by", "hostname", "ignored_by", "known", "listed", "login", "model", "next_step", "note"),
     *("os_user", "outcome", "output", "owner", "path", "problem", "query", "reason", "reference", "requested_by"),
@@ -138,7 +147,12 @@ def _add_rows() -> None:
         confirmed_at=now,
     )
     Discovery.objects.create(
-        requested_by=WIDE * ACCOUNT, requested_at=now, address=WIDE * 253, user=WIDE * 80, status="failed", cluster=cluster
+        requested_by=WIDE * ACCOUNT,
+        requested_at=now,
+        address=WIDE * 253,
+        user=WIDE * 80,
+        status="failed",
+        cluster=cluster,
     )
 
 

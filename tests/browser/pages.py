@@ -16,7 +16,7 @@ LITTLE = 0.01
 REASON = "Disk replaced, ticket OPS-4711"
 #: Of a telephone and of a notebook, with heights.
 WIDTHS = {360: 780, 1280: 800}
-#: The width that the page needs, and the innermost elements and texts that stick out of the window.
+#: The width that the page needs, the window's without its scroll bar, and the innermost elements and texts that stick out of the window.
 STICKS_OUT = """() => {
   const {scrollWidth, clientWidth} = document.documentElement, found = [];
   const range = document.createRange();
@@ -28,7 +28,7 @@ STICKS_OUT = """() => {
     if (range.getBoundingClientRect().right + scrollX > clientWidth + 1)
       found.push(`${element.tagName.toLowerCase()}.${element.getAttribute("class")}: ${element.textContent.trim().slice(0, 40)}`);
   }
-  return [scrollWidth, [...new Set(found)]];
+  return [scrollWidth, clientWidth, [...new Set(found)]];
 }"""
 
 
@@ -37,9 +37,9 @@ def too_wide(page: Page) -> list[str]:
     found = []
     for width, height in WIDTHS.items():
         page.set_viewport_size({"width": width, "height": height})
-        needed, what = page.evaluate(STICKS_OUT)
-        if needed > width:
-            found.append(f"needs {needed} of {width} pixels: {what}")
+        needed, room, what = page.evaluate(STICKS_OUT)
+        if needed > room:
+            found.append(f"needs {needed} of {room} pixels: {what}")
     return found
 
 

@@ -13,9 +13,7 @@ from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, wait_for
 
 
 @contextmanager
-def running_sample(
-    *, weeks: int = 8, rights: tuple[str, ...] = ("--group", "viewer"), then: str = ""
-) -> Iterator[str]:
+def running_sample(*, weeks: int = 8, rights: tuple[str, ...] = ("--group", "viewer"), then: str = "") -> Iterator[str]:
     """Fill a database of its own and show it; yield the address.
 
     Args:

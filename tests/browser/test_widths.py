@@ -65,7 +65,8 @@ def test_no_page_is_wider_than_its_window(sample: str, program: str, request: py
     wrong = []
     for address in addresses():
         answer = person.page.goto(sample + address, wait_until="domcontentloaded")
-        assert answer is not None and answer.ok, address
+        assert answer is not None
+        assert answer.ok, address
         wrong += [f"{address} {text}" for text in too_wide(person.page)]
     person.context.close()
     assert wrong == []
