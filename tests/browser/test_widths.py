@@ -64,7 +64,7 @@ def test_no_page_is_wider_than_its_window(sample: str, program: str, request: py
     person.log_in(longest(VIEWER, ACCOUNT), VIEWER_PASSWORD)
     wrong = []
     for address in addresses():
-        answer = person.page.goto(sample + address, wait_until="domcontentloaded")
+        answer = person.page.goto(sample + address)
         assert answer is not None
         assert answer.ok, address
         wrong += [f"{address} {text}" for text in too_wide(person.page)]
