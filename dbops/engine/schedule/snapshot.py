@@ -116,6 +116,14 @@ class ClusterSnapshot:
     prediction: Prediction = Prediction(None, phrase("Duration unknown."))
     predictions: dict[str, Prediction] = field(default_factory=dict)
     max_lag_seconds: float = 60.0
+    #: the windows of each instance and schedule, the earliest first
+    by_schedule: dict[tuple[str, str], list[BackupWindow]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[tuple[str, str], list[BackupWindow]] = {}
+        for window in sorted(self.windows, key=lambda item: item.starts_at):
+            found.setdefault((window.instance, window.schedule), []).append(window)
+        object.__setattr__(self, "by_schedule", found)
 
     @property
     def is_tidb(self) -> bool:

@@ -1,5 +1,6 @@
 """Find the blockers that are backup windows: windows ahead, and backups that are due but not detected."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -50,19 +51,26 @@ def of_unseen(
 def of_windows(
     snapshot: ClusterSnapshot, target: str | None, source: str | None, method: MethodTraits, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
+    """Yield of each schedule the window that lasts at that moment, and the next one before the rebuild ends.
+
+    A frequent schedule has thousands of windows, and a timeline asks at the begin and end of each: they are not walked.
+    """
     duration = snapshot.predicted(source).duration
     limit = at + (timedelta(seconds=duration.p90_seconds) if duration else timedelta(hours=BLIND_HOURS))
-    ahead: set[str] = set()
-    for window in sorted(snapshot.windows, key=lambda item: item.starts_at):
-        if window.instance not in (target, source) or window.starts_at <= snapshot.now:
-            continue  # a window due by now is a run, not detected yet, or late
+    likely = at + timedelta(seconds=duration.p50_seconds) if duration else None
+    found: list[BackupWindow] = []
+    for (instance, _), windows in snapshot.by_schedule.items():
+        if instance in (target, source):
+            after = bisect_right(windows, at, key=lambda item: item.starts_at)
+            found += (one for one in windows[max(0, after - 1) : after] if _lasts(one, at, late=late))
+            found += (one for one in windows[after : after + 1] if one.starts_at < limit)
+    for window in sorted(found, key=lambda item: item.starts_at):
         is_target = window.instance == target
+        if window.starts_at <= snapshot.now:
+            continue  # a window due by now is a run, not detected yet, or late
         if window.starts_at <= at:
-            if _lasts(window, at, late=late):
-                yield from _running_then(window, method, is_target=is_target)
-        elif window.starts_at < limit and window.schedule not in ahead:
-            ahead.add(window.schedule)
-            likely = at + timedelta(seconds=duration.p50_seconds) if duration else None
+            yield from _running_then(window, method, is_target=is_target)
+        else:
             yield from _ahead(window, method, is_target=is_target, likely=likely)
 
 

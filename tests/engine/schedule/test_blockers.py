@@ -266,6 +266,17 @@ def test_blockers_include_windows_within_a_day_without_prediction() -> None:
     assert blockers(snapshot(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
 
 
+def test_blockers_of_a_frequent_schedule_are_its_last_window_and_its_next() -> None:
+    seen = snapshot(
+        windows=tuple(window(number / 10) for number in range(1, 200))
+    )  # each lasts longer than to the next
+    running, ahead = blockers(seen, source="backup-1", moment=hours(5.05))
+    assert {running.timing: running.since, ahead.timing: ahead.since} == {
+        Timing.EXPECTED: hours(5),
+        Timing.DUE: hours(5.1),
+    }
+
+
 def test_blockers_at_a_later_moment_include_the_window_only() -> None:
     seen = snapshot(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
     found = only(seen, moment=hours(2.5))
