@@ -191,7 +191,7 @@ def test_records_take_a_fixed_number_of_queries(trio: Any, django_assert_num_que
         for instance in three:
             seen(instance, "healthy", 30, None)
         make_run(three[1], started_at=ago(9), seconds=3600)
-        make_rebuild(target=three[2], source=three[1], status=Status.SUCCEEDED)
+        make_rebuild(target=three[2], source=three[1], status=Status.SUCCEEDED, requested_at=ago(8), finished_at=ago(7))
     keys = [three[0].cluster_id for three in [trio, *others]]
     with django_assert_num_queries(11):
         assert len(records(keys, DAY, NOW)) == 5
