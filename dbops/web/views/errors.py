@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 404 with the view's reason, if any, and with the form input for a deleted object."""
     first = exception.args[0] if exception.args else ""
-    reason = first if isinstance(first, str) else ""  # the URL resolver gives URLs, which are no reason
+    # The URL resolver gives URLs, and get_object_or_404 a sentence about its query: neither is a reason.
+    reason = first if isinstance(first, str) and not first.endswith("matches the given query.") else ""
     return render(request, "404.html", {"reason": reason, "typed": typed(request)}, status=404)
 
 

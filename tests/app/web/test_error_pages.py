@@ -129,6 +129,11 @@ def test_not_found_page_keeps_typed_text(operator: Client) -> None:
     assert HUNG in text.partition("submitted-card")[2]
 
 
+def test_not_found_page_says_nothing_of_queries(viewer: Client) -> None:
+    answer = viewer.get("/clusters/nowhere/")
+    assert (answer.status_code, answer.context["reason"]) == (404, "")
+
+
 @pytest.mark.parametrize(
     "address",
     [f"/{HOSTILE}/", "/clusters/<img src=x onerror=alert(1)>/", "/instances/%1b%5b31m/rebuild/", "/%00/", "/%ff/"],
