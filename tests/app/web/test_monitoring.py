@@ -26,7 +26,7 @@ from tests.app.factories import (
 )
 
 pytestmark = pytest.mark.django_db
-QUERIES = 47
+QUERIES = 48
 
 
 @pytest.fixture
