@@ -29,11 +29,11 @@ def host_authorities() -> HostAuthorities:
     """Return the CAs of the settings. The file is read each time. Raises ``Refused`` (``ssh.host_ca_file``)."""
     operation = phrase("Reading the CAs of host certificates")
     if not settings.SSH_HOST_CA_FILE:
-        raise Refused("ssh.host_ca_file", operation, cause="DBOPS_SSH_HOST_CA_FILE is not set")
+        raise Refused("ssh.host_ca_file", operation, cause=phrase("DBOPS_SSH_HOST_CA_FILE is not set"))
     try:
         return read_authorities(Path(settings.SSH_HOST_CA_FILE))
     except (OSError, UnicodeDecodeError, Refused) as error:
-        found = getattr(error, "strerror", None) or getattr(error, "cause", "") or "it is not text"
+        found = getattr(error, "strerror", None) or getattr(error, "cause", "") or phrase("it is not text")
         raise Refused("ssh.host_ca_file", operation, cause=found) from None
 
 
