@@ -86,4 +86,4 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     ran.print_runs(terminalreporter, config)
-    statements.keep(config)
+    statements.keep()

@@ -1,6 +1,6 @@
 """Which statements the tests of `tests/app` send to their database, and which of these tests another database needs.
 
-A run on SQLite records the statements in pytest's cache. On another database, a test needs not run if others send each of its
+A run on SQLite records the statements in a file. On another database, a test needs not run if others send each of its
 statements, with the same end. That holds only while the code is as it was recorded, and never for a test without a record.
 """
 
@@ -24,7 +24,8 @@ from dbops.database.config import SQLITE
 from tests import run_folder
 
 ROOT = Path(__file__).parents[1]
-CACHED_AS = "dbops/statements"
+#: Not in pytest's cache: runs that follow each other have caches of their own.
+RECORD = ROOT / "var" / "statements-of-tests.json"
 FOLDER = "tests/app/"
 #: About the database itself: their tests run on each.
 WHOLE = tuple(f"{FOLDER}{name}/" for name in ("audit", "database", "lifecycle", "loaders", "queries"))
@@ -87,23 +88,28 @@ def begin(config: pytest.Config) -> None:
         config.pluginmanager.register(Recorder(run_folder.shared() / f"statements-{os.getpid()}"))
 
 
-def keep(config: pytest.Config) -> None:
-    """Keep what the processes of this run have recorded."""
-    cache = getattr(config, "cache", None)
+def keep() -> None:
+    """Keep what the processes of this run have recorded, beside what earlier runs recorded of the same code."""
     lines = [line for file in run_folder.shared().glob("statements-*") for line in file.read_text().splitlines()]
-    if cache is not None and lines:
-        tests = {test: (seconds, sent) for test, seconds, sent in map(json.loads, lines)}
-        cache.set(CACHED_AS, {"code": _code(), "tests": tests})
+    if lines:
+        code = _code()
+        tests = _recorded(code) | {test: (seconds, sent) for test, seconds, sent in map(json.loads, lines)}
+        RECORD.parent.mkdir(exist_ok=True)
+        new = RECORD.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps({"code": code, "tests": tests}))
+        new.replace(RECORD)
 
 
-def left_out(config: pytest.Config) -> list[str]:
+def left_out() -> list[str]:
     """Return the tests that a database other than SQLite does not need."""
-    cache = getattr(config, "cache", None)
-    found = cache.get(CACHED_AS, None) if cache is not None else None
-    if not found or found["code"] != _code():
-        return []
-    tests = {test: (seconds, frozenset(sent)) for test, (seconds, sent) in found["tests"].items()}
+    tests = {test: (seconds, frozenset(sent)) for test, (seconds, sent) in _recorded(_code()).items()}
     return sorted(tests.keys() - needed(tests))
+
+
+def _recorded(code: str) -> dict[str, Any]:
+    """Return what was recorded of this code."""
+    found = json.loads(RECORD.read_text()) if RECORD.exists() else {"code": ""}
+    return found["tests"] if found["code"] == code else {}
 
 
 def needed(tests: Mapping[str, Sent]) -> set[str]:

@@ -1,5 +1,6 @@
 """Which tests another database needs is decided by what they send; a test that may send something new is never left out."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import statements
-from tests.statements import CACHED_AS, Recorder, Sent, left_out, needed, shape
+from tests.statements import Recorder, Sent, keep, left_out, needed, shape
 
 RECORDS = st.dictionaries(
     st.sampled_from([f"tests/app/{folder}/test_x.py::test_{n}" for folder in ("web", "audit") for n in range(12)]),
@@ -48,27 +49,32 @@ def test_statement_that_fails_is_another_statement(tmp_path: Path) -> None:
     assert len(recorder._sent) == 3
 
 
-class Cache:
-    """A cache like that of pytest, in memory."""
-
-    def __init__(self, **found: Any) -> None:
-        self.found = found
-
-    def get(self, key: str, default: Any) -> Any:
-        return self.found.get(key.rpartition("/")[2], default)
-
-
-class Config:
-    def __init__(self, cache: Cache | None) -> None:
-        self.cache = cache
-
-
-def test_left_out_is_nothing_without_a_record_of_this_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = {"code": "now", "tests": {"tests/app/web/a": [1.0, ["x"]], "tests/app/web/b": [2.0, ["x"]]}}
-    assert CACHED_AS.endswith("/statements")
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a run; what it keeps is in a folder of this test, and the code is "now"."""
+    monkeypatch.setattr(statements, "RECORD", tmp_path / "var" / "record.json")
     monkeypatch.setattr(statements, "_code", lambda: "now")
-    assert left_out(Config(Cache(statements=record))) == ["tests/app/web/b"]  # type: ignore[arg-type]
+    monkeypatch.setattr(statements.run_folder, "shared", lambda: tmp_path)
+    return tmp_path
+
+
+def note(folder: Path, *lines: list[Any]) -> None:
+    (folder / "statements-1").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    keep()
+
+
+def test_left_out_is_what_others_send_in_the_same_code(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert left_out() == []
+    note(record, ["tests/app/web/a", 1.0, ["x"]], ["tests/app/web/b", 2.0, ["x"]])
+    assert left_out() == ["tests/app/web/b"]
     monkeypatch.setattr(statements, "_code", lambda: "later")
-    assert left_out(Config(Cache(statements=record))) == []  # type: ignore[arg-type]
-    assert left_out(Config(Cache())) == []  # type: ignore[arg-type]
-    assert left_out(Config(None)) == []  # type: ignore[arg-type]
+    assert left_out() == []
+
+
+def test_keep_adds_to_the_record_of_the_same_code(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note(record, ["tests/app/web/a", 1.0, ["x"]], ["tests/app/web/b", 2.0, ["x"]])
+    note(record, ["tests/app/web/c", 0.1, ["x"]])
+    assert left_out() == ["tests/app/web/a", "tests/app/web/b"]
+    monkeypatch.setattr(statements, "_code", lambda: "later")
+    note(record, ["tests/app/web/c", 0.1, ["x"]])
+    assert left_out() == []

@@ -17,12 +17,12 @@ from tests.databases.racers import ROOT
 from tests.servers import running_server, wanted_kinds
 
 
-def run_app_tests(kind: str, folder: Path, config: pytest.Config) -> None:
+def run_app_tests(kind: str, folder: Path) -> None:
     """Run `tests/app` on an empty database of this kind; skip the test if that kind is not requested."""
     if kind not in wanted_kinds():
         pytest.skip(f"{kind} is not requested")
     names = folder / "left-out"
-    names.write_text(json.dumps(statements.left_out(config)))
+    names.write_text(json.dumps(statements.left_out()))
     with running_server(kind) as server:
         done = subprocess.run(
             [

@@ -9,5 +9,5 @@ from tests.databases.app_tests import run_app_tests
 pytestmark = pytest.mark.services
 
 
-def test_app_tests_pass_on_postgresql(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    run_app_tests("postgresql", tmp_path, pytestconfig)
+def test_app_tests_pass_on_postgresql(tmp_path: Path) -> None:
+    run_app_tests("postgresql", tmp_path)
