@@ -98,7 +98,7 @@ def test_rebuild_is_followed_live_without_a_reload(stack: Stack, olga: Visitor, 
     page = olga.page
     # Whatever the page learns, it learns from its event stream: a poll is answered without content.
     olga.context.route("**/poll/**", lambda route: route.fulfill(status=204))
-    with slow_rebuild(stack, olga) as brake:
+    with slow_rebuild(stack, olga, share=0.005) as brake:
         page.evaluate("window.isSameDocument = true")
         documents = olga.documents()
         expect(page.locator("#live-state")).to_have_text("Live")
