@@ -23,7 +23,7 @@ from dbops.web.charts.xy import Scale, XyLine, xy_chart
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
 
 from .load_test_results import WAIT, change_rounds, finish_rounds
-from .marks import marks
+from .marks import marks, part
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
 AB = {
@@ -106,6 +106,14 @@ def test_running_load_test_shows_the_rounds_so_far(viewer: Client, load_test: Lo
     assert answer.context["round_rows"][0].cells[-1][1] == "1 s", "stalled"
     assert marks(page, "step") == [row.title for row in answer.context["step_rows"] if row.level == "step"]
     assert answer.context["step_rows"][0].waits[0][:2] == (WAIT, "6.7 %") or WAIT in page
+
+
+def test_load_test_shows_its_steps(viewer: Client, load_test: LoadTest) -> None:
+    step = {"name": "prepare", "state": "done", "seconds": 2.0, "bytes": 3 << 19}
+    LoadTest.objects.update(steps=[step, {"name": "fill", "state": "running", "seconds": None, "bytes": None}])
+    steps = part(viewer.get(address(load_test)).content.decode(), 'id="steps-title"', "</table>")
+    assert marks(steps, "step") == ["prepare", "fill"]
+    assert "1.50 MiB" in steps
 
 
 def test_finished_load_test_shows_its_stored_report_and_polls_no_more(viewer: Client, load_test: LoadTest) -> None:
