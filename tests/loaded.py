@@ -2,7 +2,7 @@
 
 ``manage.py`` takes two seconds of a processor to read its modules, and the tests run it hundreds of times. A fork of this process
 runs the same words with the same environment, standard streams and exit status; nothing of one command is left for the next.
-Celery's processes can be forks, too, each with a session of its own.
+The dashboard's processes can be forks, too, each with a session of its own.
 """
 
 import array
@@ -26,11 +26,14 @@ from tempfile import TemporaryFile
 from typing import NoReturn
 
 ROOT = Path(__file__).parents[1]
-MANAGE, CELERY = "manage", "celery"
-CELERY_MODULES = (
+MANAGE, CELERY, WEB = "manage", "celery", "uvicorn"
+DAEMON_MODULES = (
     *("celery.bin.celery", "celery.apps.worker", "celery.apps.beat", "celery.concurrency.prefork"),
     *("kombu.transport.redis", "dbops.worker.tasks"),
+    *("uvicorn.main", "uvicorn.loops.auto", "uvicorn.protocols.http.auto"),
 )
+#: How `script/run` begins a process, by its kind.
+COMMANDS = {"worker": "celery -A dbops worker", "beat": "celery -A dbops beat", "web": "uvicorn dbops.asgi:application"}
 Streams = tuple[int, int, int]
 
 
@@ -75,14 +78,15 @@ class Forked:
 
 
 class Loaded:
-    """The loaded process, for one environment: settings are read when modules are. ``celery``: its modules are loaded, too."""
+    """The loaded process, for one environment: settings are read when modules are. ``daemons``: the modules of Celery and
+    of the web server are loaded, too."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path, *, celery: bool = False) -> None:
+    def __init__(self, environment: Mapping[str, str], log: Path, *, daemons: bool = False) -> None:
         self.environment = dict(environment)
         self._address = f"\0dbops-tests-{uuid.uuid4().hex}"
         self.log = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.loaded", self._address[1:], *([CELERY] if celery else [])],
+            [sys.executable, "-m", "tests.loaded", self._address[1:], *(["daemons"] if daemons else [])],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -103,7 +107,7 @@ class Loaded:
         self.log.close()
 
     def start(self, words: tuple[str, ...], streams: Streams) -> Forked:
-        """Begin ``manage`` or ``celery`` with its words, or a module by its name, with these standard streams."""
+        """Begin ``manage``, ``celery`` or ``uvicorn`` with its words, or a module by its name, with these standard streams."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(self._address)
         connection.sendmsg(
@@ -129,17 +133,17 @@ class Loaded:
             return subprocess.CompletedProcess(words, status, out.read(), errors.read())
 
 
-def celery_words(kind: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words with which ``script/run`` begins a worker or beat."""
+def daemon_words(kind: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with which ``script/run`` begins a process of this kind."""
     lines = (ROOT / "script" / "run").read_text()
-    command = re.search(rf"exec (celery -A dbops {kind} .*?[^\\])\n", lines, re.S)
+    command = re.search(rf"exec ({re.escape(COMMANDS[kind])} .*?[^\\])\n", lines, re.S)
     assert command, f"script/run begins no {kind}"
     expanded = ["sh", "-c", f"state=$DBOPS_STATE_DIR; printf '%s\\0' {command[1]}"]
     done = subprocess.run(expanded, env=dict(environment), check=True, capture_output=True, text=True)
     return tuple(done.stdout.split("\0")[:-1])
 
 
-def load(*, with_celery: bool = False) -> None:
+def load(*, with_daemons: bool = False) -> None:
     """Read whatever a command may need; nothing here opens a connection or starts a thread, or a fork would inherit it."""
     gc.disable()  # it would take a quarter of the time
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
@@ -154,7 +158,7 @@ def load(*, with_celery: bool = False) -> None:
     for name, app in get_commands().items():
         if app == "dbops":
             load_command_class(app, name)
-    for name in CELERY_MODULES if with_celery else ():
+    for name in DAEMON_MODULES if with_daemons else ():
         importlib.import_module(name)
     run_checks()  # each command does, and what it reads for it is then there
     # What is there now is not looked at by the forks' garbage collectors, so their pages stay shared.
@@ -173,7 +177,7 @@ def _become(words: list[str], streams: list[int]) -> None:
         sys.argv = ["manage.py", *words[1:]]
         execute_from_command_line(sys.argv)
     else:
-        if words[0] == CELERY:  # as `script/run` begins it in a session of its own
+        if words[0] in (CELERY, WEB):  # as `script/run` begins it in a session of its own
             os.setsid()
             os.umask(0o077)
         sys.argv = words
@@ -260,7 +264,7 @@ class Server:
 
 
 if __name__ == "__main__":
-    load(with_celery=CELERY in sys.argv[2:])
+    load(with_daemons="daemons" in sys.argv[2:])
     server = Server(sys.argv[1])
     print("ready", flush=True)
     if order := server.serve():

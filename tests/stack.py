@@ -21,7 +21,7 @@ from lab.lab import Lab
 from tests import ran, run_folder, tables
 from tests.facts import has_rate, is_news
 from tests.hints import send_probe_hint
-from tests.loaded import MANAGE, Forked, Loaded, celery_words
+from tests.loaded import COMMANDS, MANAGE, Forked, Loaded, daemon_words
 from tests.networks import answers, free_network, free_port
 from tests.sudo_account import VARIABLE, through_gates
 
@@ -103,7 +103,7 @@ class Stack:
         self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         #: of workers alone, beside the environment of all processes
         self.worker_settings: dict[str, str] = {}
-        #: one for each environment that was used; Celery's processes are its children
+        #: one for each environment that was used; the dashboard's processes are its children
         self._loaded: list[Loaded] = []
         self._loading = threading.Lock()
         self.web_port, self.redis_port = free_port(), free_port()
@@ -127,13 +127,13 @@ class Stack:
         return f"http://127.0.0.1:{self.web_port}"
 
     def start(self, *names: str) -> None:
-        """Start processes by name; ``worker-2`` is one more ``worker``. A worker or beat with the usual settings is a fork."""
+        """Start processes by name; ``worker-2`` is one more ``worker``. One with the usual settings is a fork."""
         for name in names:
             kind = name.partition("-")[0]
             settings = self.worker_settings if kind == "worker" else {}
             with (self.folder / f"{name}.log").open("ab") as log:
-                if kind in ("worker", "beat") and not settings:
-                    words = celery_words(kind, self.environment)
+                if kind in COMMANDS and not settings:
+                    words = daemon_words(kind, self.environment)
                     with open(os.devnull) as nothing:
                         streams = (nothing.fileno(), log.fileno(), log.fileno())
                         self.processes[name] = self._ready_to_manage().start(words, streams)
@@ -204,7 +204,7 @@ class Stack:
             for loaded in self._loaded:
                 if loaded.environment == self.environment:
                     return loaded
-            self._loaded.append(Loaded(self.environment, self.folder / "loaded.log", celery=True))
+            self._loaded.append(Loaded(self.environment, self.folder / "loaded.log", daemons=True))
             return self._loaded[-1]
 
     def session_key(self, name: str = OPERATOR) -> str:
