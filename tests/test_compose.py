@@ -85,6 +85,12 @@ def test_worker_gets_longer_to_end_than_it_takes():
     assert int(SERVICES["worker"]["stop_grace_period"].rstrip("s")) >= stage.STOP_SECONDS["worker"]
 
 
+def test_every_variable_of_the_example_reaches_a_service():
+    offered = re.findall(r"^#?(DBOPS_\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    assert offered
+    assert [name for name in offered if composed({name: "given"})["services"] == composed({})["services"]] == []
+
+
 def test_compose_file_contains_no_secret():
     services = [*SERVICES.values(), *WITH_POSTGRESQL["services"].values()]
     names = {key for service in services for key in service.get("environment", {})}
