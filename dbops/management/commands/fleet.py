@@ -1,5 +1,6 @@
 """``manage.py fleet import FILE`` and ``manage.py fleet export [FILE]``. Exit status: 0 or 1 (nothing changed)."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from dbops.management.command import DbopsCommand
 from dbops.operations.audit import record_export
 from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
 
+STANDARD_INPUT = Path("-")
+
 
 class Command(DbopsCommand):
     help = "Import or export the fleet: hosts, clusters and instances. File format: docs/reference/fleet.md"
@@ -18,7 +21,7 @@ class Command(DbopsCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         reading = verbs.add_parser("import", help="check a file, then create and update its entries")
-        reading.add_argument("file", type=Path)
+        reading.add_argument("file", type=Path, help="file, or - for standard input")
         reading.add_argument("--dry-run", action="store_true", help="print the changes without making them")
         reading.add_argument(
             "--replace-host-keys", action="store_true", help="replace host keys that a person accepted"
@@ -36,7 +39,7 @@ class Command(DbopsCommand):
         try:
             report = import_fleet(
                 actor=f"{login_name()} (manage.py)",
-                text=file.read_text(encoding="utf-8"),
+                text=sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8"),
                 base_dir=file.resolve().parent,
                 replace_host_keys=replace_host_keys,
                 dry_run=dry_run,

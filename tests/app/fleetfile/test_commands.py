@@ -46,6 +46,16 @@ def test_fleet_import_and_export_work(folder):
     assert numbers(found) == [0, 0, 5]
 
 
+def test_fleet_import_reads_standard_input(folder, types, monkeypatch):
+    """A container sees no file of the machine that it runs on."""
+    monkeypatch.chdir(folder.path)
+    types(folder.text)
+    out, err = run("fleet", "import", "-")
+    assert (numbers(out.splitlines()[-1]), err) == ([5, 0, 0], "")
+    types(folder.text.replace("role: primary", "role: king"))
+    assert run("fleet", "import", "-")[1].startswith("-:18: ")
+
+
 def test_fleet_command_errors_name_file_line_and_place(folder):
     file = folder.path / "fleet.yaml"
     file.write_text(folder.text.replace("role: primary", "role: king").replace("sudo", "x").replace("port", "prot"))
