@@ -20,6 +20,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 dbops \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/dbops --shell /usr/sbin/nologin --no-log-init dbops \
+    # No VOLUME: each container would get a nameless one, writable and never removed, for every folder it does not mount.
     # Group root: platforms such as OpenShift run images as any user id in that group, which has no other member.
     && install -d -o dbops -g root -m 0770 /var/lib/dbops /var/lib/dbops-redis /var/lib/dbops-queue
 
@@ -40,7 +41,6 @@ ENV DBOPS_STATE_DIR=/var/lib/dbops \
 
 # A number: Kubernetes cannot see that a name is not root's.
 USER 10001
-VOLUME ["/var/lib/dbops", "/var/lib/dbops-redis", "/var/lib/dbops-queue"]
 EXPOSE 8000
 # Of the web process. docker-compose.yml has those of the others.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=6 CMD ["script/health"]

@@ -1,5 +1,6 @@
 """docker-compose.yml starts the commands of script/run, the same as script/demo does. No Docker is needed to look at it."""
 
+import json
 import re
 import subprocess
 from ipaddress import ip_network
@@ -110,6 +111,14 @@ def test_image_does_not_run_as_root():
     """A number other than 0, which Kubernetes can check."""
     *_, user = re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert int(user) > 0
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_folder_that_a_service_does_not_mount_is_read_only(name):
+    """An image's VOLUME is writable in every container, and stays behind as a volume without a name."""
+    found = re.findall(r"^VOLUME (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    mounted = {volume.split(":")[1] for volume in SERVICES[name]["volumes"]}
+    assert {path for line in found for path in json.loads(line)} <= mounted
 
 
 def test_image_installs_every_driver():
