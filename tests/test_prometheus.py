@@ -40,6 +40,12 @@ def test_rules_and_dashboard_use_only_existing_metrics(names: set[str]) -> None:
         assert used or "up{" in expression, place
 
 
+def test_rules_and_dashboard_cover_every_end(names: set[str]) -> None:
+    ends = {name for name in names if name.endswith("_end_timestamp_seconds")}
+    for expressions in (rule_expressions(), dashboard_expressions()):
+        assert ends <= set(NAME.findall(" ".join(expressions.values())))
+
+
 def test_page_lists_every_metric(names: set[str]) -> None:
     page = (CONTRIB.parent / "docs" / "how-to" / "monitoring.md").read_text()
     assert sorted(re.findall(r"^\| `(dbops_[a-z_]+)`", page, re.MULTILINE)) == sorted(names)

@@ -255,13 +255,17 @@ def _certificates() -> Iterator[Metric]:
         for host in one.hosts:
             begin.add(one.since.timestamp() if one.since else 0, host=host)
             end.add(one.until.timestamp() if one.until else None if one.key else 0, host=host)
+    first = Metric(
+        "dbops_ssh_host_certificate_start_timestamp_seconds", "When the certificate that proves a host begins."
+    )
     shown = Metric("dbops_ssh_host_certificate_end_timestamp_seconds", "When the certificate that proves a host ends.")
     for one_host in host_certificates():
+        first.add(one_host.since.timestamp(), host=one_host.host)
         shown.add(one_host.until.timestamp() if one_host.until else None, host=one_host.host)
     authority = Metric("dbops_tls_ca_end_timestamp_seconds", "When the first CA of a cluster's servers ends.")
     for ca in server_authorities():
         authority.add(ca.until.timestamp(), cluster=ca.cluster)
-    yield from (begin, end, shown, authority)
+    yield from (begin, end, first, shown, authority)
 
 
 def _processes(now: datetime) -> Iterator[Metric]:

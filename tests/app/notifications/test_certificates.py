@@ -181,8 +181,10 @@ def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
     seen(5)
     assert told() == told() == [("", "db-1", "open")]
     assert NotificationEvent.objects.get(kind=CERTIFICATE).path == "/inventory/host/db-1/key/"
-    found = {one.name: one.samples for one in metrics(clock.now())}["dbops_ssh_host_certificate_end_timestamp_seconds"]
-    assert [(labels["host"], value - now.timestamp()) for labels, value in found] == [("db-1", 5 * 86400)]
+    found = {one.name: one.samples for one in metrics(clock.now())}
+    for word, days in (("start", -100), ("end", 5)):
+        [(labels, value)] = found[f"dbops_ssh_host_certificate_{word}_timestamp_seconds"]
+        assert (labels["host"], value - now.timestamp()) == ("db-1", days * 86400)
     Host.objects.filter(pk=host.pk).update(certificate_name="")
     assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
 
