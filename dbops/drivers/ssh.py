@@ -13,7 +13,7 @@ import paramiko
 from dbops.drivers.gate import CHALLENGE, REFUSED_PREFIX, REFUSED_STATUS
 from dbops.drivers.quoting import for_any_shell, quote
 from dbops.drivers.ssh_jumps import connect
-from dbops.drivers.ssh_transport import LOST, Patience, SshAddress, certificate_line, close, unreachable
+from dbops.drivers.ssh_transport import LOST, Patience, SshAddress, close, unreachable
 from dbops.engine.errors import Bug, NoAccess, Unreachable
 from dbops.engine.ports import CommandResult, Shell
 
@@ -58,17 +58,6 @@ class SshShell(Shell):
         if gate:
             self._check_root(result, is_root=exchange.is_challenged)
         return result
-
-    @property
-    def host_certificate(self) -> str:
-        """Return the certificate that proved the host when the kept connection was opened; ``""`` without one."""
-        transport = self._transport
-        if transport is None or self.address.proof is None:
-            return ""
-        try:
-            return certificate_line(transport)
-        except LOST:
-            return ""
 
     def close(self) -> None:
         """Close the connection; the next ``run`` opens a new one. Detached jobs on the host continue."""

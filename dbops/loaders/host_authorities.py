@@ -15,14 +15,19 @@ from dbops.security.ssh_certificates import check_host_certificate, read_authori
 
 @dataclass(frozen=True, slots=True)
 class CertificateProof:
-    """What proves a host at each connection: a certificate of one of these CAs for this name, valid at that time."""
+    """What proves a host at each connection: a certificate of one of these CAs for its name, valid at that time.
 
-    name: str
+    ``host`` gets the validity of what proved it.
+    """
+
+    host: Host
     authorities: HostAuthorities
 
     def check(self, certificate: str) -> None:
         """Raise ``Refused`` (``ssh.host_certificate``) if a certificate, ``""`` for none, does not prove the host."""
-        check_host_certificate(certificate, authorities=self.authorities, names={self.name}, now=clock.now())
+        names = {self.host.certificate_name}
+        found = check_host_certificate(certificate, authorities=self.authorities, names=names, now=clock.now())
+        self.host.seen_certificate = found.validity
 
 
 def host_authorities() -> HostAuthorities:
@@ -44,4 +49,4 @@ def authorities_of(host: Host) -> HostAuthorities:
 
 def proof_of(host: Host) -> CertificateProof | None:
     """Return what must prove a host; ``None``: its pinned key. Raises as ``host_authorities``."""
-    return CertificateProof(host.certificate_name, host_authorities()) if host.certificate_name else None
+    return CertificateProof(host, host_authorities()) if host.certificate_name else None

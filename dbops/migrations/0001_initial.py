@@ -295,6 +295,8 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
+                ("certificate_since", models.DateTimeField(blank=True, null=True)),
+                ("certificate_until", models.DateTimeField(blank=True, null=True)),
                 ("sudo", models.BooleanField(default=False)),
                 (
                     "work_dir",

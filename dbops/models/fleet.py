@@ -14,6 +14,7 @@ from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.engine.access.tickets import MOST_PATTERN, MOST_URL
 from dbops.engine.facts import instance as facts
 from dbops.engine.facts.age import age_seconds
+from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.facts.summary import TEXT_CHARACTERS, summarize
 from dbops.engine.states import Role
 
@@ -111,6 +112,8 @@ class Host(models.Model):
     """A machine reached by SSH. ``host_key`` is the pinned public key, empty until a person accepts one.
 
     ``certificate_name``: a host certificate for this name proves the host from then on, whatever its key; empty: the pinned key does.
+    ``certificate_since``, ``certificate_until``: of the certificate that proved it last; no end: without an end. Only ``dbops.lifecycle``
+    writes them.
     ``jump_host``: the host that opens the dashboard's connections to this one; it may have one itself.
     """
 
@@ -124,11 +127,16 @@ class Host(models.Model):
     host_key_accepted_by = models.CharField(max_length=150, blank=True)
     host_key_accepted_at = models.DateTimeField(null=True, blank=True)
     certificate_name = models.CharField(max_length=253, blank=True, validators=[certificate_name_validator])
+    certificate_since = models.DateTimeField(null=True, blank=True)
+    certificate_until = models.DateTimeField(null=True, blank=True)
     sudo = models.BooleanField(default=False)
     work_dir = models.CharField(max_length=500, default="/var/lib/dbops", validators=[path_validator])
     authorized_keys_file = models.CharField(max_length=500, blank=True, validators=[path_validator])
     stream_address = models.CharField(max_length=253, blank=True, validators=[address_validator])
     jump_host = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hosts_behind")
+
+    #: The certificate that proved the host at a connection that this object opened.
+    seen_certificate: CertificateFacts | None = None
 
     class Meta:
         ordering: ClassVar = ["name"]

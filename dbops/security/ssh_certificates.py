@@ -57,7 +57,7 @@ def read_certificate(text: str) -> UserCertificate:
         text=text.strip(),
         name=found.key_id.decode("utf-8", "replace"),
         principals=tuple(name.decode("utf-8", "replace") for name in found.valid_principals),
-        since=datetime.fromtimestamp(min(found.valid_after, LATEST), UTC),
+        since=_begin_of(found),
         until=_end_of(found),
         fingerprint=fingerprint_of(key),
     )
@@ -65,12 +65,12 @@ def read_certificate(text: str) -> UserCertificate:
 
 @dataclass(frozen=True, slots=True)
 class HostCertificate:
-    """A valid certificate of a host. ``until``: when it ends, ``None`` for never. ``authority``: fingerprint of the key that signed it."""
+    """A valid certificate of a host. ``authority``: fingerprint of the key that signed it."""
 
     key: HostKey
     name: str
     principals: tuple[str, ...]
-    until: datetime | None
+    validity: CertificateFacts
     authority: str
 
 
@@ -85,14 +85,6 @@ def read_authorities(file: Path) -> HostAuthorities:
             is_revoked = line.split()[0] == REVOKED
             keys[is_revoked].append(parse_host_key(line.removeprefix(REVOKED)).line)
     return HostAuthorities(tuple(keys[False]), tuple(keys[True]))
-
-
-def validity_of(text: str) -> CertificateFacts:
-    """Return the validity of a certificate that was checked. Raises ``ValueError``."""
-    found = load_ssh_public_identity(text.encode())
-    if not isinstance(found, SSHCertificate):
-        raise ValueError("it is a plain key")
-    return CertificateFacts(datetime.fromtimestamp(min(found.valid_after, LATEST), UTC), _end_of(found))
 
 
 def check_host_certificate(
@@ -134,9 +126,12 @@ def check_host_certificate(
         raise Refused(
             "ssh.host_certificate", "Checking the certificate of a host", cause=str(error) or "its signature is wrong"
         ) from None
-    return HostCertificate(
-        key, found.key_id.decode("utf-8", "replace"), principals, _end_of(found), fingerprint_of(signer)
-    )
+    validity = CertificateFacts(_begin_of(found), _end_of(found))
+    return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, validity, fingerprint_of(signer))
+
+
+def _begin_of(found: SSHCertificate) -> datetime:
+    return datetime.fromtimestamp(min(found.valid_after, LATEST), UTC)
 
 
 def _end_of(found: SSHCertificate) -> datetime | None:

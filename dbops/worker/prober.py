@@ -14,7 +14,6 @@ from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, DbopsError, Unreachable
-from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
@@ -23,13 +22,13 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import RUN_AT_WORK, Role
 from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import capacity_readings, external_runs, instance_periods, topology_differences
+from dbops.lifecycle.host_certificates import note_certificates
 from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
-from dbops.loaders.ssh_addresses import JUMPS
+from dbops.loaders.ssh_addresses import JUMPS, jump_hosts_of
 from dbops.models import Instance, InstanceState, RowComparison
 from dbops.models.fleet import ACCOUNTS
 from dbops.security.redaction import without_nul
-from dbops.security.ssh_certificates import validity_of
 from dbops.worker.connections import open_database, open_shell
 
 log = logging.getLogger(__name__)
@@ -106,10 +105,9 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
             growth=previous.growth if previous else None,
-            host_certificate=_host_certificate(instance, "", previous),
         )
     try:
-        found = probe_instance(
+        return probe_instance(
             ProbeTarget(
                 datadir=instance.datadir,
                 defaults_file=instance.defaults_file,
@@ -128,16 +126,8 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             previous,
             is_fresh=is_fresh,
         )
-        return replace(found, host_certificate=_host_certificate(instance, shell.host_certificate, previous))
     finally:
         shell.close()
-
-
-def _host_certificate(instance: Instance, shown: str, previous: InstanceFacts | None) -> CertificateFacts | None:
-    """Return the validity of the host's certificate. The last one stays known while the host is silent or refused."""
-    if not instance.host.certificate_name:
-        return None
-    return validity_of(shown) if shown else previous.host_certificate if previous else None
 
 
 def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
@@ -190,6 +180,10 @@ def _observe(instance: Instance, facts: InstanceFacts) -> None:
         capacity_readings.note_reading(instance, facts)
     except DatabaseError:
         log.exception("capacity of %s", instance.name)
+    try:
+        note_certificates((instance.host, *jump_hosts_of(instance.host)))
+    except DatabaseError:
+        log.exception("certificates of %s", instance.host.name)
 
 
 def _was_paused(instance: Instance, facts: InstanceFacts) -> bool:

@@ -4,26 +4,35 @@ import getpass
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from dbops.drivers.ssh import SshShell
 from dbops.drivers.ssh_jumps import fetch_host_certificate
 from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import NoAccess
-from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.ssh import known_host, ssh_command
 from dbops.loaders.host_authorities import CertificateProof
-from dbops.security.ssh_certificates import validity_of
+from dbops.loaders.ssh_addresses import JUMPS
+from dbops.models import ConnectionTest, Host, Instance, InstanceState
+from dbops.operations.host_certificates import read_host_certificate
+from dbops.worker.connection_tests.runner import run_test
+from dbops.worker.prober import probe_all
+from tests.app.factories import make_cluster, make_host, make_instance
 from tests.drivers.conftest import ADDRESS, keygen, wait_for_port
 from tests.drivers.jump_hosts import PROGRAM
 
 pytestmark = pytest.mark.services
 NAME = "db-1.example"
 KINDS = ("ed25519", "ecdsa", "rsa")
+SINCE, UNTIL = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC)
+SPAN = f"{SINCE:%Y%m%d%H%M%S}Z:{UNTIL:%Y%m%d%H%M%S}Z"
 
 
 def line(file: Path) -> str:
@@ -70,7 +79,7 @@ class CertifiedHost:
     def address(self, authorities: HostAuthorities | None, *, name: str = NAME) -> SshAddress:
         """Return the address with the present key pinned, and the certificate as proof if there are CAs."""
         key = (self.folder / "user").read_text()
-        proof = CertificateProof(name, authorities) if authorities else None
+        proof = CertificateProof(Host(certificate_name=name), authorities) if authorities else None
         return SshAddress(ADDRESS, self.port, getpass.getuser(), key, line(Path(f"{self.key}.pub")), proof=proof)
 
 
@@ -125,21 +134,93 @@ def test_a_new_key_is_accepted_by_its_certificate_alone(host: CertifiedHost, cas
     assert (answer(address), answer(pinned)) == ("in\n", "ssh.host_key_changed")
 
 
-def test_a_connection_knows_when_the_certificate_ends(host: CertifiedHost, cas: HostAuthorities) -> None:
-    host.sign("-V", "20200102030405Z:20991231235959Z")
-    host.start()
-    shell, pinned = SshShell(host.address(cas)), SshShell(host.address(None))
-    assert shell.host_certificate == ""
-    for one in (shell, pinned):
-        one.run("true")
-    assert validity_of(shell.host_certificate) == CertificateFacts(
-        datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC)
-    )
-    assert pinned.host_certificate == ""
-    host.stop()
-    for one in (shell, pinned):
-        one.close()
-    assert shell.host_certificate == ""
+class TestEnds:
+    """What connections saw of certificates, also of jump hosts, without one more connection."""
+
+    @pytest.fixture
+    def way(self, host: CertifiedHost, jump: CertifiedHost, cas: HostAuthorities, settings: Any) -> Instance:
+        """Return an instance behind a jump host, both proven by certificates. Nothing answers as its server."""
+        file = host.folder.parent / "cas"
+        file.write_text("\n".join(cas.keys))
+        settings.SSH_HOST_CA_FILE = str(file)
+        before: Host | None = None
+        for name, one, span in (("jump", jump, SPAN), (NAME, host, "20200102030405Z:forever")):
+            one.sign("-V", span, name=name)
+            one.start()
+            address = one.address(None)
+            before = make_host(
+                name.partition(".")[0],
+                ssh_address=ADDRESS,
+                ssh_port=one.port,
+                ssh_user=address.user,
+                ssh_private_key=address.private_key,
+                host_key=address.host_key,
+                certificate_name=name,
+                jump_host=before,
+                work_dir=str(one.folder),
+            )
+        return make_instance("shop-1", cluster=make_cluster(), host=before, address=ADDRESS, port=1)
+
+    @staticmethod
+    def known() -> dict[str, tuple[datetime | None, datetime | None]]:
+        rows = Host.objects.values_list("name", "certificate_since", "certificate_until")
+        return {name: (since, until) for name, since, until in rows}
+
+    @staticmethod
+    def probe() -> str:
+        """Probe the instance; return the problem of its host."""
+        instance = Instance.objects.select_related(f"host__{JUMPS}", "cluster", "state").get(name="shop-1")
+        assert probe_all([instance]) == 1
+        facts = InstanceState.objects.get().facts()
+        assert facts is not None
+        return facts.host_problem.code if facts.host_problem else ""
+
+    @pytest.mark.django_db
+    def test_a_probe_notes_them_of_the_host_and_of_the_jump_host(self, way: Instance, jump: CertifiedHost) -> None:
+        InstanceState.objects.create(instance=way, probe_due_at=SINCE)
+        assert self.probe() == ""
+        logins = (jump.folder / "log").read_text().count("Accepted publickey")
+        assert self.known() == {"db-1": (SINCE, None), "jump": (SINCE, UNTIL)}
+        with CaptureQueriesContext(connection) as queries:
+            assert self.probe() == ""
+        assert [one["sql"] for one in queries if 'UPDATE "dbops_host"' in one["sql"]] == [], "they are known"
+        assert (jump.folder / "log").read_text().count("Accepted publickey") == 2 * logins
+        jump.sign("-V", "-2h:-1h", name="jump")
+        jump.start()
+        assert self.probe() == "ssh.host_not_proven"
+        assert self.known()["jump"] == (SINCE, UNTIL), "its end stays known"
+        jump.sign("-V", f"20200102030405Z:{UNTIL + timedelta(days=1):%Y%m%d%H%M%S}Z", name="jump")
+        jump.start()
+        assert self.probe() == ""
+        assert self.known()["jump"] == (SINCE, UNTIL + timedelta(days=1))
+
+    @pytest.mark.django_db
+    def test_a_dead_host_does_not_hide_that_of_its_jump_host(self, way: Instance, host: CertifiedHost) -> None:
+        InstanceState.objects.create(instance=way, probe_due_at=SINCE)
+        host.stop()
+        assert self.probe() == "ssh.unreachable"
+        assert self.known() == {"db-1": (None, None), "jump": (SINCE, UNTIL)}
+
+    @pytest.mark.django_db
+    def test_a_connection_test_names_and_notes_them(self, way: Instance, jump: CertifiedHost) -> None:
+        ca, user = jump.folder.parent / "ca", jump.folder / "user"
+        words = ["ssh-keygen", "-q", "-s", ca, "-I", "login", "-n", getpass.getuser(), "-V", SPAN]
+        subprocess.run([*words, f"{user}.pub"], check=True, capture_output=True)
+        Path(f"{user}.pub").write_text(f"cert-authority {line(Path(f'{ca}.pub'))}\n")
+        Host.objects.filter(name="jump").update(ssh_private_key="", ssh_key_file=str(user))
+        kind, status = ConnectionTest.Kinds.SSH, ConnectionTest.Statuses.QUEUED
+        row = ConnectionTest.objects.create(kind=kind, status=status, host=way.host, requested_at=SINCE)
+        assert run_test(row.pk)
+        row.refresh_from_db()
+        assert (row.status, row.error) == (ConnectionTest.Statuses.PASSED, {})
+        checks, end = {item["title"]: item["text"] for item in row.result["checks"]}, f"{UNTIL:%Y-%m-%d %H:%M}"
+        assert [end in checks[title] for title in ("Jump hosts", "SSH certificate", "Host key")] == [True, True, False]
+        assert self.known() == {"db-1": (SINCE, None), "jump": (SINCE, UNTIL)}
+
+    @pytest.mark.django_db
+    def test_reading_the_key_of_a_jump_host_notes_it(self, way: Instance) -> None:
+        assert read_host_certificate(Host.objects.get(name="jump"))
+        assert self.known()["jump"] == (SINCE, UNTIL)
 
 
 WRONG: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
@@ -171,7 +252,10 @@ def test_a_revoked_key_or_ca_is_refused(host: CertifiedHost, cas: HostAuthoritie
     address = host.address(cas)
     for file in (Path(f"{host.key}.pub"), tmp_path / "ca.pub"):
         revoked = replace(cas, revoked=(line(file),))
-        assert answer(replace(address, proof=CertificateProof(NAME, revoked))) == "ssh.host_not_proven"
+        assert (
+            answer(replace(address, proof=CertificateProof(Host(certificate_name=NAME), revoked)))
+            == "ssh.host_not_proven"
+        )
     assert answer(address) == "in\n"
 
 

@@ -13,7 +13,6 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
-from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.server_kind import MemberGroup, ServerKind
 from dbops.engine.facts.storage import StorageFacts
@@ -315,7 +314,7 @@ class InstanceFacts:
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
     connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did. ``group_seen`` is
     the group of which it was a member then. ``stored_at``: when the facts of the data (``stored``) were last read. ``growth`` is the
-    last hourly reading, ``None`` before the first. ``host_certificate`` is the last one that proved the host, ``None`` if its key does.
+    last hourly reading, ``None`` before the first.
     """
 
     observed_at: datetime
@@ -335,7 +334,6 @@ class InstanceFacts:
     group_seen: MemberGroup | None = None
     stored_at: datetime | None = None
     growth: GrowthReading | None = None
-    host_certificate: CertificateFacts | None = None
 
     @property
     def is_reachable(self) -> bool:

@@ -15,6 +15,7 @@ from dbops.database import clock
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
+from dbops.lifecycle.host_certificates import note_certificates
 from dbops.loaders.accounts import account_of, secrets_of
 from dbops.loaders.members import shown_fingerprint
 from dbops.loaders.ssh_addresses import certificate_of, jump_hosts_of
@@ -22,7 +23,6 @@ from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.fleet import PASSWORDS
 from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import redact_record
-from dbops.security.ssh_certificates import validity_of
 from dbops.worker import prober
 from dbops.worker.connection_tests.report import TestReport
 from dbops.worker.connection_tests.stream import test_stream
@@ -92,22 +92,24 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     with closing(open_shell(host)) as shell:
         began = time.monotonic()
         said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
-        proven_by = shell.host_certificate
     took = time.monotonic() - began
+    jumps = jump_hosts_of(host)
+    note_certificates((host, *jumps))
     report.command(host.name, "inspect_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)
     if found.get("done") != "1":
         text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
         _unfit(host, f"the shell did not come to its end ({text})")
-    if jumps := jump_hosts_of(host):
+    if jumps:
         report.check("Jump hosts", ", then ".join(f"{jump} with the {_identity(jump)}" for jump in jumps))
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
     report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
-    if certificate := certificate_of(host):
-        until = f"{certificate.until:%Y-%m-%d %H:%M} UTC" if certificate.until else "no end"
-        principals = ", ".join(certificate.principals) or "every user"
-        report.check("SSH certificate", f"{certificate.name!r} for {principals}, valid until {until}")
-    report.check("Host key", f"the {_identity(host)}{_until(proven_by)}")
+    for one in (*jumps, host):
+        if certificate := certificate_of(one):
+            until = f"{certificate.until:%Y-%m-%d %H:%M} UTC" if certificate.until else "no end"
+            principals = ", ".join(certificate.principals) or "every user"
+            report.check("SSH certificate", f"{one}: {certificate.name!r} for {principals}, valid until {until}")
+    report.check("Host key", f"the {_identity(host)}")
     through = f" through sudo by {found['gate'] or 'any command'}" if host.sudo else ""
     report.check("Commands run as", f"{found['user']}{through}")
     report.measured["gate"] = found["gate"]
@@ -122,15 +124,11 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
 
 def _identity(host: Host) -> str:
     """Return what proved the host: its connection would else have been refused."""
-    return f"{'' if host.certificate_name else 'pinned '}{shown_fingerprint(host)}"
-
-
-def _until(certificate: str) -> str:
-    """Return when a host's certificate ends, if one proved the host."""
-    if not certificate:
-        return ""
-    until = validity_of(certificate).until
-    return f", valid until {until:%Y-%m-%d %H:%M} UTC" if until else ", valid without an end"
+    seen = host.seen_certificate
+    if seen is None:
+        return f"{'' if host.certificate_name else 'pinned '}{shown_fingerprint(host)}"
+    until = f"until {seen.until:%Y-%m-%d %H:%M} UTC" if seen.until else "without an end"
+    return f"{shown_fingerprint(host)}, valid {until}"
 
 
 def _check_writable(report: TestReport, found: dict[str, str], title: str, path: str, key: str) -> bool:

@@ -100,7 +100,7 @@ VERBS = {
     "secrets.count_secrets": READS + " tables",
     "secrets.rotate_secrets": "secrets.rotated",
     "secrets.retire_keys": "secrets.keys_retired",
-    "host_certificates.read_host_certificate": READS + " the host",
+    "host_certificates.read_host_certificate": READS + " the host, and notes the end of its certificate",
     "vault.secrets_in_vault": READS + " tables",
     "vault.check_vault": "vault.checked",
     "shared_reads.join_read": "rebuild.joined",

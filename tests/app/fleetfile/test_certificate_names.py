@@ -1,5 +1,6 @@
 """Hosts that their certificate proves: in the fleet file, in the browser, in the audit log, and what dbops connects with."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,14 @@ class TestBrowser:
             for url in ("/inventory/", "/inventory/host/db-1/key/"):
                 assert (mark in operator.get(url).content) is is_shown
 
+    def test_the_pages_show_its_end(self, operator: Client) -> None:
+        since = datetime(2020, 1, 2, tzinfo=UTC)
+        host, mark = make_host("db-1", certificate_name=NAME), b'data-certificate-until="2099-'
+        for until in (None, since.replace(year=2099)):
+            Host.objects.filter(pk=host.pk).update(certificate_since=since, certificate_until=until)
+            for url in ("/inventory/", "/inventory/host/db-1/key/"):
+                assert (mark in operator.get(url).content) is bool(until)
+
     @pytest.mark.parametrize("file", ["", "/nowhere"])
     def test_without_cas_no_key_is_read(self, operator: Client, settings: Any, file: str) -> None:
         settings.SSH_HOST_CA_FILE = file
@@ -101,11 +110,14 @@ class TestConnections:
         jump = made("jump", certificate_name="jump.example", host_key=host_key(1))
         host = made("db-1", certificate_name=NAME, host_key=host_key(2), jump_host=jump)
         plain = made("db-2", host_key=host_key(3), jump_host=jump)
-        proofs = [one.proof and (one.proof.name, one.proof.authorities) for one in map(ssh_address_of, (host, plain))]  # type: ignore[union-attr]
+        proofs = [
+            one.proof and (one.proof.host.certificate_name, one.proof.authorities)
+            for one in map(ssh_address_of, (host, plain))
+        ]  # type: ignore[union-attr]
         assert proofs == [(NAME, cas), None]
         way = jump_of(plain)
         assert way is not None
-        assert (way.proof.name, way.proof.authorities) == ("jump.example", cas)  # type: ignore[union-attr]
+        assert (way.proof.host.certificate_name, way.proof.authorities) == ("jump.example", cas)  # type: ignore[union-attr]
 
     def test_without_cas_nothing_falls_back_to_the_pinned_key(self, settings: Any) -> None:
         jump = made("jump", certificate_name="jump.example", host_key=host_key(1))

@@ -172,6 +172,6 @@ def test_a_changed_byte_proves_nothing(folder: Path) -> None:
         "names": {"db-1"},
         "now": clock.now() + timedelta(days=9999),
     }
-    assert check_host_certificate(text, **good).until is None
+    assert check_host_certificate(text, **good).validity.until is None
     with pytest.raises(Refused):
         check_host_certificate(f"{kind} {changed}", **good)

@@ -11,8 +11,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from dbops.database import clock
-from dbops.engine.facts.certificates import CertificateFacts
-from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.notifications.certificates import ends_soon
 from dbops.models import Cluster, Host, NotificationDelivery, NotificationEvent
 from dbops.queries.monitoring import metrics
@@ -20,7 +18,7 @@ from dbops.queries.notifications.occurrences import CERTIFICATE
 from dbops.security.vault_paths import VaultPath
 from dbops.security.vault_settings import VaultSettings
 from dbops.worker.notification_watch import watch
-from tests.app.factories import make_cluster, make_host, make_instance, set_facts
+from tests.app.factories import make_cluster, make_host, make_instance
 from tests.vault_server import OpenBao
 
 from . import rows
@@ -163,30 +161,31 @@ def test_a_wrong_path_of_one_host_keeps_no_other_event_open(
 
 def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
     now = moment.now
-    host = make_host("db-1", certificate_name="db-1.example")
-    instances = [
-        make_instance(name, cluster=make_cluster(name), host=host, datadir=f"/srv/{name}") for name in ("shop", "bank")
-    ]
-    plain = make_instance("other", cluster=make_cluster("other"), host=make_host("db-2"))
+    host, jump, plain = (make_host(name, certificate_name=f"{name}.example") for name in ("db-1", "jump", "plain"))
+    make_instance("shop-1", cluster=make_cluster(), host=host)
 
-    def seen(days: float, *, age: float = 0) -> None:
-        for number, instance in enumerate((*instances, plain)):
-            at = now - timedelta(minutes=age + number)
-            shown = CertificateFacts(now - 100 * DAY, now + (days if number == 0 else 1) * DAY)
-            found = InstanceFacts(at, host_certificate=shown)
-            set_facts(instance, found)
+    def seen(**days: float) -> None:
+        for one in (host, jump, plain):
+            until = now + days.get(one.name, 90) * DAY
+            Host.objects.filter(pk=one.pk).update(certificate_since=now - 100 * DAY, certificate_until=until)
 
-    seen(90)
-    assert told() == [], "the newest probe counts, and a host without a name none"
-    seen(5)
-    assert told() == told() == [("", "db-1", "open")]
-    assert NotificationEvent.objects.get(kind=CERTIFICATE).path == "/inventory/host/db-1/key/"
+    assert told() == [], "nothing was seen"
+    Host.objects.filter(pk=plain.pk).update(certificate_name="")
+    seen(plain=1)
+    assert told() == [], "its pinned key proves it"
+    seen(**{"db-1": 5, "jump": 3})
+    assert told() == told() == [("shop", "db-1", "open"), ("", "jump", "open")]
+    assert set(NotificationEvent.objects.filter(kind=CERTIFICATE).values_list("path", flat=True)) == {
+        "/inventory/host/db-1/key/",
+        "/inventory/host/jump/key/",
+    }
     found = {one.name: one.samples for one in metrics(clock.now())}
-    for word, days in (("start", -100), ("end", 5)):
-        [(labels, value)] = found[f"dbops_ssh_host_certificate_{word}_timestamp_seconds"]
-        assert (labels["host"], value - now.timestamp()) == ("db-1", days * 86400)
+    for word, days in (("start", {"db-1": -100, "jump": -100}), ("end", {"db-1": 5, "jump": 3})):
+        samples = found[f"dbops_ssh_host_certificate_{word}_timestamp_seconds"]
+        assert {one["host"]: (value - now.timestamp()) / 86400 for one, value in samples} == days
+    seen(**{"db-1": 5})
     Host.objects.filter(pk=host.pk).update(certificate_name="")
-    assert told() == [("", "db-1", "open"), ("", "db-1", "resolved")]
+    assert told()[2:] == [("shop", "db-1", "resolved"), ("", "jump", "resolved")]
 
 
 def test_one_that_cannot_be_used_is_a_metric_and_no_event(key: Path, told: Any) -> None:

@@ -19,9 +19,6 @@ ASKS = [(SSH, {}), (MYSQL, {}), (STREAM, PAIR)]
 
 
 class FakeShell:
-    #: the pinned key proves the host
-    host_certificate = ""
-
     def __init__(self, answer: str | Exception) -> None:
         self.answer = answer
 
