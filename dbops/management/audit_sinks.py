@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.secret_arguments import add_secret_arguments, given_secret, text_of
 from dbops.models import AuditSink
 from dbops.operations.audit_sinks import add_sink, remove_sink, test_sink
 from dbops.queries.audit.sinks import sinks
@@ -23,7 +24,7 @@ def add_sink_arguments(parser: CommandParser) -> None:
     add.add_argument("name")
     add.add_argument("address", help="syslog+tls://HOST:6514, syslog+tcp://HOST:514 or https://HOST/PATH")
     add.add_argument("--ca", type=Path, help="file with the CA of the receiver's certificate, as PEM")
-    add.add_argument("--token-file", type=Path, help="file with a bearer token; dbops stores it encrypted")
+    add_secret_arguments(add, "token", "a bearer token")
     add.add_argument("--after", type=int, help="send entries after this number; by default only new ones")
     verbs.add_parser("list", help="list the sinks with what waits")
     for verb, text in (("remove", "stop sending"), ("test", "send an entry; exit status 1 if it does not arrive")):
@@ -39,13 +40,12 @@ def run_sink_command(actor: str, options: dict[str, Any], write: Callable[[str],
     verb = options["sink_verb"]
     try:
         if verb == "add":
-            ca, token = _text(options["ca"]), _text(options["token_file"]).strip()
             sink = add_sink(
                 actor=actor,
                 name=options["name"],
                 address=options["address"],
-                ca=ca,
-                token=token,
+                ca=text_of(options["ca"]),
+                token=given_secret(options, "token"),
                 after=options["after"],
             )
             write(f"{sink.name}: added. It gets entries from {sink.sent_sequence + 1} on.")
@@ -86,10 +86,3 @@ def _test(actor: str, name: str, write: Callable[[str], object]) -> None:
         if time.monotonic() > until:
             raise CommandError(f"{name}: {entry.sequence - sink.sent_sequence} entries still wait. Does a worker run?")
         time.sleep(LOOK_SECONDS)
-
-
-def _text(path: Path | None) -> str:
-    try:
-        return path.read_text() if path else ""
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}. Nothing changed.") from None

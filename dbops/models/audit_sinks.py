@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
-from .secret import SecretTextField
+from .secret import SecretTextField, check_word
 
 
 class AuditSink(models.Model):
@@ -18,7 +18,7 @@ class AuditSink(models.Model):
     name = models.CharField(max_length=60, unique=True)
     address = models.CharField(max_length=500)
     ca = models.TextField(blank=True)
-    token = SecretTextField(blank=True)
+    token = SecretTextField(blank=True, check_text=check_word)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
 

@@ -18,7 +18,7 @@ from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.facts.summary import TEXT_CHARACTERS, summarize
 from dbops.engine.states import Role
 
-from .secret import SecretTextField
+from .secret import SecretTextField, check_lines
 
 name_validator = RegexValidator(
     r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z",
@@ -121,7 +121,7 @@ class Host(models.Model):
     ssh_address = models.CharField(max_length=253, validators=[address_validator])
     ssh_port = models.PositiveIntegerField(default=22)
     ssh_user = models.CharField(max_length=64, default="root", validators=[account_validator])
-    ssh_private_key = SecretTextField(blank=True, default="")
+    ssh_private_key = SecretTextField(blank=True, default="", check_text=check_lines)
     ssh_key_file = models.CharField(max_length=500, blank=True)
     host_key = models.TextField(blank=True)
     host_key_accepted_by = models.CharField(max_length=150, blank=True)

@@ -9,7 +9,7 @@ from dbops.engine.inventory.comparison import DifferenceCode, ListingDifference
 from dbops.engine.inventory.readers import SourceKind
 
 from .fleet import account_validator, name_validator
-from .secret import SecretTextField
+from .secret import SecretTextField, check_word
 
 
 class InventorySource(models.Model):
@@ -23,7 +23,7 @@ class InventorySource(models.Model):
     kind = models.CharField(max_length=20, choices=[(kind.value, kind.label) for kind in SourceKind])
     address = models.CharField(max_length=500)
     user = models.CharField(max_length=80, blank=True, validators=[account_validator])
-    secret = SecretTextField(blank=True)
+    secret = SecretTextField(blank=True, check_text=check_word)
     ca = models.TextField(blank=True)
     every_minutes = models.PositiveIntegerField(
         default=60, validators=[MinValueValidator(1), MaxValueValidator(7 * 24 * 60)]

@@ -7,6 +7,7 @@ from django.db import models
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EventSeverity, EventState
 from dbops.engine.notifications.rules import Digest, Rule
+from dbops.engine.notifications.webhooks import check_secret
 
 from .fleet import Cluster
 from .secret import SecretTextField
@@ -14,6 +15,8 @@ from .secret import SecretTextField
 
 class NotificationChannel(models.Model):
     """Where messages go. The address is a secret: most services have a token in it. ``shown`` is the part that pages show.
+
+    Of an address in Vault they show its path.
 
     ``secret`` signs webhooks; ``old_secret`` signs them, too, until ``old_secret_until``. ``every_minutes`` is the heartbeat's
     interval. ``failures`` counts failed deliveries in a row, ``error`` has the last one. Only ``dbops.lifecycle`` writes the columns
@@ -25,7 +28,7 @@ class NotificationChannel(models.Model):
     address = SecretTextField()
     shown = models.CharField(max_length=500)
     ca = models.TextField(blank=True)
-    secret = SecretTextField(blank=True)
+    secret = SecretTextField(blank=True, check_text=check_secret)
     old_secret = SecretTextField(blank=True)
     old_secret_until = models.DateTimeField(null=True)
     every_minutes = models.PositiveIntegerField(null=True)

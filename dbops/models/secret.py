@@ -1,5 +1,6 @@
 """A text column whose secret is in it, encrypted, or in Vault, with its path in the column."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -11,6 +12,7 @@ from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 from dbops.engine.errors import NoAccess, Refused
+from dbops.engine.phrases import phrase
 from dbops.security.key_file import Stamp, read_keys, stamp_of
 from dbops.security.vault import reading, vault
 from dbops.security.vault_paths import VaultPath
@@ -87,11 +89,29 @@ class _Opened(DeferredAttribute):
         row.__dict__[self.field.attname] = _Sealed(value.column) if isinstance(value, VaultPath) else value
 
 
-def _read(path: VaultPath, column: "models.Field[Any, Any]") -> str:
+def _read(path: VaultPath, column: Any) -> str:
     found = vault().read(path)
-    if column.name != "ssh_private_key" and any(sign < " " or sign == "\x7f" for sign in found):
-        raise NoAccess("vault.bad_value", reading(path), cause="it has line breaks or control characters")
+    try:
+        column.check_text(found)
+    except ValueError as error:
+        raise NoAccess("vault.bad_value", reading(path), cause=str(error)) from None
     return found
+
+
+def check_line(text: str) -> None:
+    """Raise ``ValueError`` if a secret has more than one line."""
+    if any(sign < " " or sign == "\x7f" for sign in text):
+        raise ValueError(phrase("it has line breaks or control characters"))
+
+
+def check_word(text: str) -> None:
+    """Raise ``ValueError`` if a secret cannot be in a header of HTTP."""
+    if not all("!" <= sign <= "~" for sign in text):
+        raise ValueError(phrase("the secret has a space or a character outside ASCII"))
+
+
+def check_lines(text: str) -> None:
+    """Accept a secret with any lines."""
 
 
 def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) -> str:
@@ -110,9 +130,16 @@ class SecretTextField(models.TextField):
 
     Reading, listing and saving a row does not decrypt its secrets, so a lost key affects only users of the secret. They get
     ``Refused`` (``secret.lost``), or an error of ``security.vault.Vault.read``.
+
+    Args:
+        check_text: raises ``ValueError``, in words, for text that cannot be this secret. It is asked at each reading from Vault.
     """
 
     descriptor_class = _Opened
+
+    def __init__(self, *args: Any, check_text: Callable[[str], None] = check_line, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.check_text = check_text
 
     def from_db_value(self, value: str | None, *_: Any) -> "_Sealed | str | None":
         return _Sealed(value) if value else value
@@ -161,6 +188,18 @@ def vault_path(row: models.Model, name: str) -> VaultPath | None:
 def vault_columns(row: models.Model) -> set[str]:
     """Return the columns of a row whose secret is in Vault."""
     return {column for model, column in secret_columns() if model is type(row) and vault_path(row, column)}
+
+
+def vault_detail(row: models.Model) -> dict[str, str]:
+    """Return the paths in Vault of a row's secrets by column, for the audit log."""
+    return {column: path.column for column in vault_columns(row) if (path := vault_path(row, column))}
+
+
+def check_entered(row: models.Model) -> None:
+    """Check the secrets that were entered into a row. Vault is not asked. Raises ``ValueError``, in words."""
+    for model, name in secret_columns():
+        if model is type(row) and is_set(row, name) and not vault_path(row, name):
+            model._meta.get_field(name).check_text(getattr(row, name))  # type: ignore[union-attr]
 
 
 def _stored(row: models.Model, name: str) -> "_Sealed | str | None":

@@ -1,6 +1,7 @@
 """Add, remove and read inventory sources; ignore their differences."""
 
 import ssl
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -14,6 +15,7 @@ from dbops.engine.inventory.readers import SourceKind
 from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import IgnoredDifference, InventorySource
+from dbops.models.secret import check_entered, is_set, vault_detail
 from dbops.operations.audit import says_why
 
 ENTERED = {"name", "kind", "address", "user", "every_minutes"}
@@ -37,7 +39,7 @@ def add_source(
         kind: a ``SourceKind``.
         address: ``https://``, ``http://``, or ``file:NAME`` of a file in ``DBOPS_INVENTORY_DIR``.
         user: empty: ``secret`` is a bearer token.
-        secret: stored encrypted.
+        secret: stored encrypted; or a ``VaultPath``.
         ca: certificates of the server's authority as PEM; empty for those of the system.
 
     Raises:
@@ -57,7 +59,8 @@ def add_source(
         next_read_at=now,
     )
     _check(source)
-    detail = {"kind": kind, "address": address, "user": user, "secret": bool(secret), "ca": bool(ca)}
+    detail: dict[str, Any] = {"kind": kind, "address": address, "user": user, "secret": bool(secret), "ca": bool(ca)}
+    detail |= vault_detail(source)
     try:
         with transaction.atomic():
             source.save(force_insert=True)
@@ -157,6 +160,7 @@ def _check(source: InventorySource) -> None:
             raise ValueError(phrase("the CA has a character outside ASCII"))
         if source.ca:
             ssl.create_default_context(cadata=source.ca)
+        check_entered(source)
     except ValidationError as error:
         found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
         raise _invalid(source.name, found) from error
@@ -164,18 +168,16 @@ def _check(source: InventorySource) -> None:
         raise _invalid(source.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
         raise _invalid(source.name, str(error)) from error
-    kind = SourceKind(source.kind)
-    if address.is_file and (not kind.is_document or source.user or source.secret or source.ca):
+    kind, has_secret = SourceKind(source.kind), is_set(source, "secret")
+    if address.is_file and (not kind.is_document or source.user or has_secret or source.ca):
         raise _invalid(source.name, phrase("a file needs the kind csv or ansible, and no account and no CA"))
     if source.ca and address.scheme != "https":
         raise _invalid(source.name, phrase("a CA needs https://"))
-    if source.secret and not address.hides_secrets:
+    if has_secret and not address.hides_secrets:
         raise _invalid(source.name, phrase("a password or token needs https://"))
-    if not all("!" <= sign <= "~" for sign in source.user + source.secret) or ":" in source.user:
-        raise _invalid(
-            source.name, phrase("the user or secret has a space or a character outside ASCII, or the user has a colon")
-        )
-    if kind is SourceKind.REPLICATION_MANAGER and not (source.user and source.secret):
+    if not all("!" <= sign <= "~" and sign != ":" for sign in source.user):
+        raise _invalid(source.name, phrase("the user has a space, a colon or a character outside ASCII"))
+    if kind is SourceKind.REPLICATION_MANAGER and not (source.user and has_secret):
         raise _invalid(source.name, phrase("replication-manager needs user and password"))
 
 

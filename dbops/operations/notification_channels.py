@@ -13,10 +13,11 @@ from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import HEARTBEAT_MINUTES, ChannelKind, check_address
 from dbops.engine.notifications.events import EventState
-from dbops.engine.notifications.webhooks import MADE_BYTES, check_secret, make_secret
+from dbops.engine.notifications.webhooks import MADE_BYTES, make_secret
 from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import NotificationChannel, NotificationDelivery
+from dbops.models.secret import check_entered, is_set, vault_detail, vault_path
 
 #: How long the secret before a rotation signs, too.
 OLD_SECRET_SIGNS = timedelta(hours=24)
@@ -38,7 +39,8 @@ def add_channel(
     Args:
         actor: for the audit log; the caller checks the permission, here and below.
         kind: a ``ChannelKind``.
-        address: stored encrypted; the audit log gets the part that pages show.
+        address: stored encrypted; the audit log gets the part that pages show. It can be a ``VaultPath``, as ``secret``: what Vault has is
+            checked when it is used.
         ca: certificates of the receiver's authority as PEM; empty for those of the system.
         secret: of a webhook; by default dbops makes one.
         every_minutes: interval of a heartbeat.
@@ -62,6 +64,7 @@ def add_channel(
     )
     _check(channel)
     detail = {"kind": kind, "address": channel.shown, "ca": bool(ca), "every_minutes": every_minutes}
+    detail |= vault_detail(channel)
     try:
         with transaction.atomic():
             channel.save(force_insert=True)
@@ -90,7 +93,7 @@ def rotate_secret(*, actor: str, name: str) -> tuple[str, datetime]:
     """Give a webhook a new secret. Return it, and until when the old one signs, too.
 
     Raises:
-        Refused: there is no such channel (``notification.channel_not_found``), or it is no webhook
+        Refused: there is no such channel (``notification.channel_not_found``), or it is no webhook, or its secret is in Vault
             (``notification.channel_invalid``).
     """
     secret, until = make_secret(token_bytes(MADE_BYTES)), clock.now() + OLD_SECRET_SIGNS
@@ -99,6 +102,8 @@ def rotate_secret(*, actor: str, name: str) -> tuple[str, datetime]:
         if channel.kind != ChannelKind.WEBHOOK:
             raise _invalid(name, phrase("only a webhook has a secret"))
         row = NotificationChannel.objects.get(pk=channel.pk)
+        if vault_path(row, "secret"):
+            raise _invalid(name, phrase("its secret is in Vault: replace it there"))
         changed = {"secret": secret, "old_secret": row.secret, "old_secret_until": until}
         NotificationChannel.objects.filter(pk=channel.pk).update(**changed)
         detail = {"old_secret_until": until.isoformat()}
@@ -139,17 +144,19 @@ def _check(channel: NotificationChannel) -> None:
     """Check all values, and set what may be shown of the address."""
     kind = channel.kind
     try:
-        channel.shown = check_address(ChannelKind(kind), channel.address, settings.NOTIFICATION_NETWORKS)
+        path = vault_path(channel, "address")
+        channel.shown = (
+            path.column if path else check_address(ChannelKind(kind), channel.address, settings.NOTIFICATION_NETWORKS)
+        )
         wanted = {"name", "shown", "kind"}
         channel.clean_fields(exclude={field.name for field in NotificationChannel._meta.fields} - wanted)
         if channel.ca and not channel.ca.isascii():
             raise ValueError(phrase("the CA has a character outside ASCII"))
         if channel.ca:
             ssl.create_default_context(cadata=channel.ca)
-        if channel.secret and kind != ChannelKind.WEBHOOK:
+        if is_set(channel, "secret") and kind != ChannelKind.WEBHOOK:
             raise ValueError(phrase("only a webhook has a secret"))
-        if channel.secret:
-            check_secret(channel.secret)
+        check_entered(channel)
     except ValidationError as error:
         found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
         raise _invalid(channel.name, found) from error

@@ -18,6 +18,7 @@ from dbops.fleetfile.store import store
 from dbops.lifecycle import topology_differences
 from dbops.messaging.wakeups import nudge, publish_discovery
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
+from dbops.models.secret import vault_detail
 from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
@@ -31,7 +32,7 @@ def request_discovery(
 
     Args:
         cluster: the cluster whose stored dashboard account logs in; else ``user`` and ``password``, which is kept
-            encrypted until the discovery has ended.
+            encrypted until the discovery has ended. It can be a ``VaultPath``.
 
     Raises:
         Refused: address, port or account cannot be used (``discovery.invalid``).
@@ -63,7 +64,7 @@ def request_discovery(
             actor=actor,
             action="discovery.requested",
             subject=f"{address}:{port}",
-            detail={"discovery": row.pk, "account": account},
+            detail={"discovery": row.pk, "account": account} | vault_detail(row),
         )
         publish_discovery(row.pk)
     return row

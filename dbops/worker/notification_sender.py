@@ -17,15 +17,17 @@ from django.utils import timezone
 
 from dbops.database import clock
 from dbops.drivers.notifications import send_message, send_request
-from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.errors import DbopsError, NoAccess, Refused
 from dbops.engine.notifications import messages, webhooks
-from dbops.engine.notifications.channels import ChannelKind
+from dbops.engine.notifications.channels import ChannelKind, check_address
 from dbops.engine.notifications.events import OWN_EVENTS, REPORT, EventState
 from dbops.engine.notifications.messages import Message, Reported
 from dbops.lifecycle import notification_deliveries as deliveries
 from dbops.models import NotificationChannel, NotificationDelivery, NotificationEvent, NotificationWatch
+from dbops.models.secret import vault_path
 from dbops.queries.admin.configuration import pulses
 from dbops.queries.notifications.occurrences import PROCESSES, SILENT_SECONDS
+from dbops.security.vault import reading
 from dbops.worker import weekly_report
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ def _begin(
     batch = deliveries.next_batch(channel)
     try:
         send = _heartbeat(channel, batch) if channel.kind == ChannelKind.HEARTBEAT else _message(channel, batch)
-    except DbopsError as error:  # a lost key
+    except DbopsError as error:  # a lost key, or Vault
         _fail(channel, batch, error)
         return
     if send is not None:
@@ -108,7 +110,9 @@ def _heartbeat(channel: NotificationChannel, batch: Batch) -> Send | None:
         cause = "workers or beat are silent, jobs are late, or no process looks for events"
         deliveries.withhold(channel, Refused("notification.withheld", "Sending the heartbeat", cause=cause))
         return None
-    return partial(send_request, channel.address, method="GET", ca=channel.ca, networks=settings.NOTIFICATION_NETWORKS)
+    return partial(
+        send_request, _address(channel), method="GET", ca=channel.ca, networks=settings.NOTIFICATION_NETWORKS
+    )
 
 
 def _message(channel: NotificationChannel, batch: Batch) -> Send | None:
@@ -122,9 +126,25 @@ def _message(channel: NotificationChannel, batch: Batch) -> Send | None:
         secrets = [channel.secret, *([channel.old_secret] if is_old_good else [])]
         headers = {"Content-Type": "application/json", **webhooks.headers(batch[0].message, now, body, secrets)}
         return partial(
-            send_request, channel.address, method="POST", body=body, headers=headers, ca=channel.ca, networks=networks
+            send_request, _address(channel), method="POST", body=body, headers=headers, ca=channel.ca, networks=networks
         )
-    return partial(send_message, channel.address, _text(channel, reported, now), ca=channel.ca, networks=networks)
+    return partial(send_message, _address(channel), _text(channel, reported, now), ca=channel.ca, networks=networks)
+
+
+def _address(channel: NotificationChannel) -> str:
+    """Return a channel's address. One in Vault is checked now, because who may write there is not who added the channel.
+
+    Raises:
+        NoAccess: it is not allowed (``vault.bad_value``).
+        Refused, Unreachable: as reading a ``SecretTextField``.
+    """
+    address, path = channel.address, vault_path(channel, "address")
+    if path:
+        try:
+            check_address(ChannelKind(channel.kind), address, settings.NOTIFICATION_NETWORKS)
+        except ValueError as error:
+            raise NoAccess("vault.bad_value", reading(path), cause=str(error)) from None
+    return address
 
 
 def _text(channel: NotificationChannel, reported: list[Reported], now: datetime) -> Message:

@@ -1,4 +1,4 @@
-"""``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``.
+"""``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U (--password-stdin | --password-vault PATH))``.
 
 Exit status: 0 discovered, 1 not finished or no server could be read, 2 refused.
 """
@@ -13,6 +13,7 @@ from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.management.passwords import password_line
+from dbops.management.secret_arguments import vault_path
 from dbops.models import Cluster, Discovery
 from dbops.operations.topology import request_discovery
 from dbops.queries.topology import Drawn, found_of, proposals
@@ -27,21 +28,25 @@ class Command(DbopsCommand):
         parser.add_argument("address", help="ADDRESS or ADDRESS:PORT of one server; put an IPv6 address in [brackets]")
         account = parser.add_mutually_exclusive_group(required=True)
         account.add_argument("--cluster-accounts", metavar="NAME", help="log in with this cluster's stored account")
-        account.add_argument("--user", help="log in as this user, with --password-stdin")
-        parser.add_argument(
+        account.add_argument("--user", help="log in as this user")
+        password = parser.add_mutually_exclusive_group()
+        password.add_argument(
             "--password-stdin",
             action="store_true",
-            help="read the password from standard input; a terminal asks for it",
+            help="read the user's password from standard input; a terminal asks for it",
         )
+        password.add_argument("--password-vault", type=vault_path, metavar="PATH#FIELD", help="where it is in Vault")
         parser.add_argument(
             "--wait-seconds", type=float, default=WAIT_SECONDS, help="how long to wait for the worker (default 120)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         address, port = _split(options["address"])
-        if bool(options["user"]) != options["password_stdin"]:
-            raise CommandError("Use --user and --password-stdin together. Discovery did not start.", returncode=2)
-        password = password_line() if options["user"] else ""
+        if bool(options["user"]) != bool(options["password_stdin"] or options["password_vault"]):
+            raise CommandError(
+                "Use --user together with --password-stdin or --password-vault. Discovery did not start.", returncode=2
+            )
+        password = options["password_vault"] or (password_line() if options["user"] else "")
         try:
             row = request_discovery(
                 actor=f"{login_name()} (manage.py)",

@@ -17,6 +17,7 @@ from dbops.engine.inventory.readers import SourceKind, read_document
 from dbops.fleetfile.proposal import listed_text
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
+from dbops.management.secret_arguments import add_secret_arguments, given_secret, text_of
 from dbops.models import InventorySource
 from dbops.operations import inventory_sources as verbs
 from dbops.queries.inventory_sources import SourceNow, sources
@@ -86,8 +87,8 @@ class Command(DbopsCommand):
                 kind=options["kind"],
                 address=options["address"],
                 user=options["user"],
-                secret=_text(options["secret_file"]).strip(),
-                ca=_text(options["ca"]),
+                secret=given_secret(options, "secret"),
+                ca=text_of(options["ca"]),
                 every_minutes=options["every_minutes"],
             )
             self.stdout.write(f"{source.name}: added. A worker reads it within seconds.")
@@ -155,8 +156,8 @@ def _add_source_arguments(parser: CommandParser) -> None:
     add.add_argument("name")
     add.add_argument("kind", choices=[kind.value for kind in SourceKind])
     add.add_argument("address", help="https://HOST[:PORT][/PATH], http://..., or file:NAME in DBOPS_INVENTORY_DIR")
-    add.add_argument("--user", default="", help="with --secret-file; without it the secret is a bearer token")
-    add.add_argument("--secret-file", type=Path, help="file with a password or token; dbops stores it encrypted")
+    add.add_argument("--user", default="", help="of the password; without it the secret is a bearer token")
+    add_secret_arguments(add, "secret", "a password or token")
     add.add_argument("--ca", type=Path, help="file with the CA of the source's certificate, as PEM")
     add.add_argument("--every-minutes", type=int, default=60, help="time between two readings (default 60)")
     verbs_.add_parser("list", help="list the sources with their differences")
@@ -173,10 +174,3 @@ def _source_now(name: str) -> SourceNow:
     if not found:
         raise CommandError(f"There is no inventory source {name!r}.")
     return found[0]
-
-
-def _text(path: Path | None) -> str:
-    try:
-        return path.read_text() if path else ""
-    except (OSError, UnicodeError) as error:
-        raise CommandError(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}. Nothing changed.") from None

@@ -13,6 +13,7 @@ from dbops.engine.notifications.events import EVENTS, EventSeverity
 from dbops.engine.notifications.rules import Digest
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
+from dbops.management.secret_arguments import add_secret_arguments, given_secret, text_of
 from dbops.models import NotificationDelivery
 from dbops.operations.notification_channels import add_channel, remove_channel, rotate_secret, test_channel
 from dbops.operations.notification_rules import add_rule, remove_rule
@@ -63,9 +64,9 @@ class Command(DbopsCommand):
                 actor=actor,
                 name=name,
                 kind=options["kind"],
-                address=_text(options["address_file"]).strip(),
-                ca=_text(options["ca"]),
-                secret=_text(options["secret_file"]).strip(),
+                address=given_secret(options, "address"),
+                ca=text_of(options["ca"]),
+                secret=given_secret(options, "secret"),
                 every_minutes=options["every_minutes"],
             )
             self.stdout.write(secret or f"{name}: added")
@@ -130,11 +131,9 @@ def _add_channel_arguments(parser: CommandParser) -> None:
     add.add_argument("name")
     add.add_argument("kind", choices=[*ChannelKind])
     services = ", ".join(f"{scheme}://" for scheme in SERVICES)
-    add.add_argument(
-        "--address-file", type=Path, required=True, help=f"file with the address; - for standard input: {services}"
-    )
+    add_secret_arguments(add, "address", f"the address ({services})", required=True)
     add.add_argument("--ca", type=Path, help="file with the CA of the receiver's certificate, as PEM")
-    add.add_argument("--secret-file", type=Path, help="file with the secret of a webhook; by default dbops makes one")
+    add_secret_arguments(add, "secret", "the secret of a webhook; by default dbops makes one")
     add.add_argument("--every-minutes", type=int, help="interval of a heartbeat")
     verbs.add_parser("remove", help="remove a channel with its rules").add_argument("name")
 
@@ -152,12 +151,3 @@ def _add_rule_arguments(parser: CommandParser) -> None:
     )
     add.add_argument("--digest", default=Digest.NONE.value, choices=[*Digest])
     verbs.add_parser("remove", help="remove a rule").add_argument("name")
-
-
-def _text(path: Path | None) -> str:
-    try:
-        if path == Path("-"):
-            return input()
-        return path.read_text() if path else ""
-    except (OSError, UnicodeError, EOFError) as error:
-        raise CommandError(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}. Nothing changed.") from None

@@ -69,6 +69,7 @@ OTHERS: dict[tuple[str, str], tuple[str, str]] = {
         phrase("Older signing secret"),
         phrase("signs webhooks, too, until it ends"),
     ),
+    ("discovery", "password"): (phrase("Password"), phrase("logs in to the servers of this discovery")),
 }
 
 

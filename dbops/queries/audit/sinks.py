@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from dbops.audit.log import current_head
 from dbops.engine.audit.sinks import read_address
 from dbops.models import AuditSink
-from dbops.models.secret import is_set
+from dbops.models.secret import is_set, vault_path
+from dbops.security.vault_paths import VaultPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class SinkNow:
     @property
     def has_token(self) -> bool:
         return is_set(self.sink, "token")
+
+    @property
+    def token_path(self) -> VaultPath | None:
+        """Where the token is in Vault; ``None`` if it is not there."""
+        return vault_path(self.sink, "token")
 
 
 def sinks() -> list[SinkNow]:

@@ -9,7 +9,7 @@ from dbops.database import clock
 from dbops.engine.notifications.channels import ChannelKind, is_encrypted
 from dbops.engine.notifications.messages import kind_named
 from dbops.models import NotificationChannel, NotificationDelivery, NotificationRule
-from dbops.models.secret import is_set
+from dbops.models.secret import is_set, vault_path
 
 DELIVERIES_ON_A_PAGE = 50
 WITHHELD = "notification.withheld"
@@ -32,12 +32,14 @@ class ChannelNow:
         return "failing" if self.channel.error else "waiting" if self.waiting else "current"
 
     @property
-    def is_encrypted(self) -> bool:
-        return is_encrypted(self.channel.shown)
+    def is_encrypted(self) -> bool | None:
+        """Whether the way to it is encrypted; ``None``: the address is in Vault."""
+        return None if vault_path(self.channel, "address") else is_encrypted(self.channel.shown)
 
     @property
-    def is_webhook(self) -> bool:
-        return self.channel.kind == ChannelKind.WEBHOOK
+    def is_rotated_here(self) -> bool:
+        """Whether dbops can replace its signing secret."""
+        return self.channel.kind == ChannelKind.WEBHOOK and not vault_path(self.channel, "secret")
 
     @property
     def is_rotating(self) -> bool:

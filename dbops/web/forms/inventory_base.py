@@ -60,7 +60,7 @@ class InventoryForm(forms.ModelForm):
         for field in self.fields.values():
             if isinstance(field.label, str):  # of the model: a word of LABELS
                 field.label = translated(field.label)
-            field.widget.attrs.setdefault("class", _css_class(field.widget))
+            field.widget.attrs.setdefault("class", css_class(field.widget))
             if isinstance(field.widget, forms.Textarea):
                 field.widget.attrs.update(rows=4, spellcheck="false")
 
@@ -107,7 +107,8 @@ class InventoryForm(forms.ModelForm):
         return stored.load(), (before.name,) if before else ()
 
 
-def _css_class(widget: forms.Widget) -> str:
+def css_class(widget: forms.Widget) -> str:
+    """Return the class that a control has on the pages."""
     if isinstance(widget, forms.CheckboxInput):
         return "form-check-input"
     return "form-select" if isinstance(widget, forms.Select) else "form-control"

@@ -1,15 +1,16 @@
 """The form that adds an inventory source."""
 
-from typing import Any
-
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.inventory.readers import SourceKind
+from dbops.web.forms.add_form import AddForm
 
 
-class SourceForm(forms.Form):
+class SourceForm(AddForm):
     """A system that lists servers. The secret is never shown again."""
+
+    secrets = ("secret",)
 
     name = forms.CharField(label=_("Name"), max_length=63)
     kind = forms.ChoiceField(label=_("Kind"), choices=[(kind.value, _(kind.label)) for kind in SourceKind])
@@ -38,9 +39,3 @@ class SourceForm(forms.Form):
         help_text=_("Authority of the source's certificate. Empty: authorities that the system trusts."),
     )
     every_minutes = forms.IntegerField(label=_("Minutes between readings"), min_value=1, max_value=10080, initial=60)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-        for field in self.fields.values():
-            is_choice = isinstance(field, forms.ChoiceField)
-            field.widget.attrs["class"] = "form-select" if is_choice else "form-control"

@@ -10,6 +10,7 @@ from dbops.engine.notifications.channels import SERVICES, ChannelKind
 from dbops.engine.notifications.events import EVENTS, EventKind, EventSeverity
 from dbops.engine.notifications.rules import DAILY_AT, Digest
 from dbops.models import Cluster, NotificationChannel
+from dbops.web.forms.add_form import AddForm
 
 KINDS = [
     (ChannelKind.MESSAGE.value, _("Message to a service")),
@@ -23,16 +24,10 @@ DIGESTS = [
 ]
 
 
-class _StyledForm(forms.Form):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-        for field in self.fields.values():
-            is_choice = isinstance(field, forms.ChoiceField | forms.ModelChoiceField)
-            field.widget.attrs.setdefault("class", "form-select" if is_choice else "form-control")
-
-
-class ChannelForm(_StyledForm):
+class ChannelForm(AddForm):
     """A channel. Its address and secret are never shown again."""
+
+    secrets = ("address", "secret")
 
     name = forms.CharField(label=_("Name"), max_length=60)
     kind = forms.ChoiceField(label=_("Kind"), choices=KINDS)
@@ -44,19 +39,19 @@ class ChannelForm(_StyledForm):
             "Of a service: one of the forms below. Of a webhook or heartbeat: https://HOST/PATH. Stored encrypted."
         ),
     )
-    every_minutes = forms.IntegerField(
-        label=_("Heartbeat interval (minutes)"),
-        required=False,
-        min_value=1,
-        max_value=1440,
-        help_text=_("Heartbeat only. Set the receiver to report a silence of three intervals."),
-    )
     secret = forms.CharField(
         label=_("Secret"),
         required=False,
         max_length=200,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text=_("Webhook only. It starts with whsec_. Empty: dbops makes one and shows it once."),
+    )
+    every_minutes = forms.IntegerField(
+        label=_("Heartbeat interval (minutes)"),
+        required=False,
+        min_value=1,
+        max_value=1440,
+        help_text=_("Heartbeat only. Set the receiver to report a silence of three intervals."),
     )
     ca = forms.CharField(
         label=_("CA certificate (PEM)"),
@@ -68,7 +63,7 @@ class ChannelForm(_StyledForm):
     services = SERVICES
 
 
-class RuleForm(_StyledForm):
+class RuleForm(AddForm):
     """A rule. The events come from the engine's table."""
 
     name = forms.CharField(label=_("Name"), max_length=60)

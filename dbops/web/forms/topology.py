@@ -14,6 +14,7 @@ from dbops.fleetfile.proposal import ProposedAccount, ProposedInstance
 from dbops.models import Cluster, Host
 from dbops.models.fleet import ACCOUNTS as KNOWN_ACCOUNTS
 from dbops.queries.topology import ProposalRow
+from dbops.web.forms.add_form import AddForm
 
 #: Of proposed servers, which are MySQL or MariaDB.
 ACCOUNTS = tuple(account for account in KNOWN_ACCOUNTS if account != "load")
@@ -31,8 +32,10 @@ def _password(label: Any, help_text: Any = "") -> forms.CharField:
     return forms.CharField(label=label, required=False, strip=False, max_length=200, widget=widget, help_text=help_text)
 
 
-class DiscoveryForm(forms.Form):
+class DiscoveryForm(AddForm):
     """The address of a server and the account to log in with."""
+
+    secrets = ("password",)
 
     address = forms.CharField(label=_("Server address"), max_length=253)
     port = forms.IntegerField(label=_("Port"), min_value=1, max_value=65535, initial=3306)
@@ -46,12 +49,8 @@ class DiscoveryForm(forms.Form):
     user = forms.CharField(label=_("User"), required=False, max_length=80)
     password = _password(_("Password"), _("Stored encrypted and deleted when the discovery ends."))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-        _styled(self)
-
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
+        given = super().clean()
         if not self.errors and not given.get("cluster") and not given.get("user"):
             raise ValidationError(_("Select a cluster, or enter a user and a password."), code="no_account")
         return given
