@@ -1,11 +1,16 @@
 """Sentences that pages can show in another language.
 
 The engine makes English sentences of values. ``phrase`` does it so that the pattern and the values are still known when a page shows
-the sentence. Everywhere else, also in records and JSON, a phrase is its English text.
+the sentence. Everywhere else, also in records and JSON, a phrase is its English text. A row that keeps the text can keep the phrase
+beside it, as plain data (``packed``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from string import Formatter
 from typing import Any, Self
+
+#: Phrases within phrases that ``unpacked`` follows; stored data can be of anybody.
+DEEPEST = 20
 
 
 class Phrase(str):
@@ -64,3 +69,48 @@ def joined(parts: Iterable[str], separator: str = " ") -> Phrase:
     """Return sentences or list items as one text, in which each phrase stays translatable."""
     values = {f"part{number}": part for number, part in enumerate(parts)}
     return Phrase(separator.join(f"{{{name}}}" for name in values), values)
+
+
+def changed(text: str, change: Callable[[str], str]) -> str:
+    """Return the changed text. A phrase stays one if it gives this text with its changed values."""
+    wanted = change(text)
+    if isinstance(text, Phrase):
+        values = {name: changed(part, change) for name, part in text.values.items()}
+        made = Phrase(text.pattern, values, text.plural, text.number)
+        return made if made == wanted else wanted
+    return wanted
+
+
+def packed(text: str) -> list[Any] | None:
+    """Return a phrase as plain data for JSON, ``None`` for other text."""
+    if not isinstance(text, Phrase):
+        return None
+    values = {name: packed(part) or part for name, part in text.values.items()}
+    return [text.pattern, values, text.plural, text.number] if text.plural else [text.pattern, values]
+
+
+def unpacked(data: Any, text: str) -> str:
+    """Return the phrase of ``packed`` data if it gives exactly this text; else the text.
+
+    Args:
+        data: anything: the row can be old, or edited by hand.
+        text: the English text that was stored with the data.
+    """
+    try:
+        made = _unpacked(data, DEEPEST)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return text
+    return made if made == text else text
+
+
+def _unpacked(data: Any, depth: int) -> Phrase:
+    pattern, values, *rest = data
+    plural, number = rest or ("", 1)
+    if not depth or [*map(type, (pattern, values, plural, number))] != [str, dict, str, int]:
+        raise ValueError
+    for one in (pattern, plural) if values else ():
+        # Only plain names: a wide field costs memory, and an attribute of a value is none of a reader's business.
+        if any(spec or kind or name not in {None, *values} for _, name, spec, kind in Formatter().parse(one)):
+            raise ValueError
+    parts = {str(name): part if isinstance(part, str) else _unpacked(part, depth - 1) for name, part in values.items()}
+    return Phrase(pattern, parts, plural, number)

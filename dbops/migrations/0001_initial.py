@@ -1,6 +1,7 @@
 """Every table, and the triggers that make the audit log append-only."""
 
 import dbops.models.fleet
+import dbops.models.phrases
 import dbops.models.secret
 import django.core.validators
 import django.db.models.deletion
@@ -74,7 +75,7 @@ class Migration(migrations.Migration):
                 ("dropped", models.BigIntegerField(default=0)),
                 ("tested_sequence", models.BigIntegerField(null=True)),
                 ("failures", models.PositiveIntegerField(default=0)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("failed_at", models.DateTimeField(null=True)),
                 ("next_try_at", models.DateTimeField()),
                 ("lease_owner", models.CharField(blank=True, max_length=32)),
@@ -627,8 +628,8 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("checkpoint", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 ("revision", models.BigIntegerField(default=0)),
@@ -678,6 +679,7 @@ class Migration(migrations.Migration):
                 ("progress", models.JSONField(default=dict)),
                 ("removed_at", models.DateTimeField(null=True)),
                 ("outcome", models.TextField(blank=True)),
+                ("outcome_phrase", dbops.models.phrases.PhraseField(editable=False, null=True)),
                 (
                     "requested_by",
                     models.ForeignKey(
@@ -714,6 +716,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
                 ("level", models.CharField(max_length=10)),
                 ("text", models.TextField()),
+                ("text_phrase", dbops.models.phrases.PhraseField(editable=False, null=True)),
                 (
                     "run",
                     models.ForeignKey(
@@ -983,7 +986,7 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("result", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "cluster",
                     models.ForeignKey(
@@ -1065,8 +1068,8 @@ class Migration(migrations.Migration):
                 ),
                 ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
-                ("result", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("result", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "host",
                     models.ForeignKey(
@@ -1188,7 +1191,7 @@ class Migration(migrations.Migration):
                 ("read_at", models.DateTimeField(null=True)),
                 ("listing", models.JSONField(default=dict)),
                 ("failed_at", models.DateTimeField(null=True)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
             ],
             options={
                 "ordering": ["name"],
@@ -1248,8 +1251,8 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("checkpoint", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 ("revision", models.BigIntegerField(default=0)),
@@ -1326,6 +1329,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("outcome", models.TextField(blank=True)),
+                ("outcome_phrase", dbops.models.phrases.PhraseField(editable=False, null=True)),
                 ("traced_at", models.DateTimeField(null=True)),
                 (
                     "follows",
@@ -1493,6 +1497,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("text", models.TextField()),
+                ("text_phrase", dbops.models.phrases.PhraseField(editable=False, null=True)),
                 (
                     "rebuild",
                     models.ForeignKey(
@@ -1570,8 +1575,8 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("checkpoint", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 ("revision", models.BigIntegerField(default=0)),
@@ -1639,8 +1644,8 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("checkpoint", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 ("revision", models.BigIntegerField(default=0)),
@@ -1729,6 +1734,7 @@ class Migration(migrations.Migration):
                 ("at", models.DateTimeField()),
                 ("level", models.CharField(max_length=10)),
                 ("text", models.TextField()),
+                ("text_phrase", dbops.models.phrases.PhraseField(editable=False, null=True)),
                 (
                     "load_test",
                     models.ForeignKey(
@@ -1767,8 +1773,8 @@ class Migration(migrations.Migration):
                 ("uid", models.CharField(max_length=32, unique=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("waiting_for", models.CharField(blank=True, max_length=500)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("checkpoint", dbops.models.phrases.PhrasesField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("cancel_requested_at", models.DateTimeField(null=True)),
                 ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 ("revision", models.BigIntegerField(default=0)),
@@ -2129,7 +2135,7 @@ class Migration(migrations.Migration):
                 ("finished_at", models.DateTimeField(null=True)),
                 ("before", models.JSONField(default=dict)),
                 ("result", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "instance",
                     models.ForeignKey(
@@ -2168,7 +2174,7 @@ class Migration(migrations.Migration):
                 ("claimed_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("result", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "instance",
                     models.ForeignKey(
@@ -2208,7 +2214,7 @@ class Migration(migrations.Migration):
                 ("sent_count", models.BigIntegerField(default=0)),
                 ("failed_count", models.BigIntegerField(default=0)),
                 ("failures", models.PositiveIntegerField(default=0)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 ("failed_at", models.DateTimeField(null=True)),
                 ("next_try_at", models.DateTimeField()),
                 ("lease_owner", models.CharField(blank=True, max_length=32)),
@@ -2312,7 +2318,7 @@ class Migration(migrations.Migration):
                 ("message", models.CharField(blank=True, max_length=40)),
                 ("attempts", models.PositiveIntegerField(default=0)),
                 ("ended_at", models.DateTimeField(null=True)),
-                ("error", models.JSONField(default=dict)),
+                ("error", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "channel",
                     models.ForeignKey(

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from django.db import models
 
+from .phrases import PhrasesField
 from .secret import SecretTextField, check_word
 
 
@@ -28,7 +29,7 @@ class AuditSink(models.Model):
     tested_sequence = models.BigIntegerField(null=True)
 
     failures = models.PositiveIntegerField(default=0)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
     failed_at = models.DateTimeField(null=True)
     next_try_at = models.DateTimeField()
     lease_owner = models.CharField(max_length=32, blank=True)

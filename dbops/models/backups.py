@@ -9,6 +9,7 @@ from dbops.engine.states import BackupMethod, RunBy, RunOrigin, RunStatus
 
 from .fleet import Cluster, Instance, name_validator, path_validator
 from .leased import Leased
+from .phrases import Phrased, PhraseField
 
 
 class BackupSchedule(models.Model):
@@ -39,7 +40,7 @@ class BackupSchedule(models.Model):
         return self.name
 
 
-class BackupRun(Leased):
+class BackupRun(Phrased, Leased):
     """One run of a backup; several reports of the same run are merged into one row.
 
     ``due_at`` is the schedule's due time. ``report_key`` is the reporter's name of the run, so that a repeated report is one
@@ -67,6 +68,7 @@ class BackupRun(Leased):
     progress = models.JSONField(default=dict)
     removed_at = models.DateTimeField(null=True)
     outcome = models.TextField(blank=True)
+    outcome_phrase = PhraseField()
 
     class Meta:
         ordering: ClassVar = ["-pk"]
@@ -89,13 +91,14 @@ class BackupRun(Leased):
         return "the file was removed" if self.removed_at else ""
 
 
-class BackupEvent(models.Model):
+class BackupEvent(Phrased):
     """One line of a backup run's history; append-only."""
 
     run = models.ForeignKey(BackupRun, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
     level = models.CharField(max_length=10)
     text = models.TextField()
+    text_phrase = PhraseField()
 
     class Meta:
         ordering: ClassVar = ["pk"]

@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from .fleet import Host, Instance
+from .phrases import PhrasesField
 
 
 class ConnectionTest(models.Model):
@@ -39,8 +40,8 @@ class ConnectionTest(models.Model):
     status = models.CharField(max_length=10, choices=Statuses.choices, db_index=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    result = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
+    result = PhrasesField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

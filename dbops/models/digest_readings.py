@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from .fleet import Instance
+from .phrases import PhrasesField
 
 
 class DigestReading(models.Model):
@@ -32,7 +33,7 @@ class DigestReading(models.Model):
     claimed_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     result = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

@@ -9,6 +9,7 @@ from dbops.engine.inventory.comparison import DifferenceCode, ListingDifference
 from dbops.engine.inventory.readers import SourceKind
 
 from .fleet import account_validator, name_validator
+from .phrases import PhrasesField
 from .secret import SecretTextField, check_word
 
 
@@ -35,7 +36,7 @@ class InventorySource(models.Model):
     read_at = models.DateTimeField(null=True)
     listing = models.JSONField(default=dict)
     failed_at = models.DateTimeField(null=True)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["name"]

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from .phrases import PhrasesField
+
 #: Fences of one run between its start and a start a second later.
 TOKENS_PER_SECOND = 1_000_000
 
@@ -15,8 +17,8 @@ class Leased(models.Model):
     uid = models.CharField(max_length=32, unique=True)
     started_at = models.DateTimeField(null=True)
     waiting_for = models.CharField(max_length=500, blank=True)
-    checkpoint = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
+    checkpoint = PhrasesField(default=dict)
+    error = PhrasesField(default=dict)
     cancel_requested_at = models.DateTimeField(null=True)
     cancel_requested_by = models.CharField(max_length=150, blank=True)
     revision = models.BigIntegerField(default=0)

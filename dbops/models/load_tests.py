@@ -9,6 +9,7 @@ from dbops.engine.states import RUN_FINAL, RunStatus
 from .backups import BackupRun
 from .fleet import Cluster, Host, Instance
 from .leased import Leased
+from .phrases import Phrased, PhraseField
 
 
 class LoadTest(Leased):
@@ -67,13 +68,14 @@ class LoadTestRound(models.Model):
         ]
 
 
-class LoadTestEvent(models.Model):
+class LoadTestEvent(Phrased):
     """One line of a load test's history; append-only."""
 
     load_test = models.ForeignKey(LoadTest, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
     level = models.CharField(max_length=10)
     text = models.TextField()
+    text_phrase = PhraseField()
 
     class Meta:
         ordering: ClassVar = ["pk"]

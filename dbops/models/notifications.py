@@ -10,6 +10,7 @@ from dbops.engine.notifications.rules import Digest, Rule
 from dbops.engine.notifications.webhooks import check_secret
 
 from .fleet import Cluster
+from .phrases import PhrasesField
 from .secret import SecretTextField
 
 
@@ -39,7 +40,7 @@ class NotificationChannel(models.Model):
     sent_count = models.BigIntegerField(default=0)
     failed_count = models.BigIntegerField(default=0)
     failures = models.PositiveIntegerField(default=0)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
     failed_at = models.DateTimeField(null=True)
     next_try_at = models.DateTimeField()
     lease_owner = models.CharField(max_length=32, blank=True)
@@ -133,7 +134,7 @@ class NotificationDelivery(models.Model):
     message = models.CharField(max_length=40, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     ended_at = models.DateTimeField(null=True)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

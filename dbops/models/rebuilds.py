@@ -15,12 +15,13 @@ from dbops.engine.states import FINAL, Approval, Level, Status, StepState
 from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
 from .leased import Leased
+from .phrases import Phrased, PhraseField
 
 #: When a rebuild is due to start: the chosen time, else the time of the request. Sorts queues.
 WANTS_TO_START = Coalesce("not_before", "requested_at")
 
 
-class Rebuild(Leased):
+class Rebuild(Phrased, Leased):
     """A rebuild job. The row is authoritative; a queue message carries only its id.
 
     ``target_slot``: the target of an unfinished rebuild, else NULL; unique, so the database allows one rebuild per target.
@@ -70,6 +71,7 @@ class Rebuild(Leased):
 
     pending_status = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
     outcome = models.TextField(blank=True)
+    outcome_phrase = PhraseField()
 
     traced_at = models.DateTimeField(null=True)
 
@@ -157,7 +159,7 @@ class RebuildStep(models.Model):
         constraints: ClassVar = [models.UniqueConstraint(fields=["rebuild", "name"], name="rebuild_step_name_unique")]
 
 
-class RebuildEvent(models.Model):
+class RebuildEvent(Phrased):
     """One line of a rebuild's history; append-only."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="events")
@@ -166,6 +168,7 @@ class RebuildEvent(models.Model):
     host = models.CharField(max_length=63, blank=True)
     level = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Level])
     text = models.TextField()
+    text_phrase = PhraseField()
 
     class Meta:
         ordering: ClassVar = ["pk"]

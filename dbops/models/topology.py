@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from .fleet import Cluster, Instance, account_validator, address_validator
+from .phrases import PhrasesField
 from .secret import SecretTextField
 
 
@@ -32,7 +33,7 @@ class Discovery(models.Model):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     result = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

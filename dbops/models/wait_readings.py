@@ -6,6 +6,7 @@ from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from .fleet import Instance
+from .phrases import PhrasesField
 
 
 class WaitReading(models.Model):
@@ -36,7 +37,7 @@ class WaitReading(models.Model):
     finished_at = models.DateTimeField(null=True)
     before = models.JSONField(default=dict)
     result = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
+    error = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["-pk"]

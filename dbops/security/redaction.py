@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dbops.engine.phrases import changed
+
 MAXIMUM_CHARACTERS = 20_000
 MASK = "********"
 #: CSI; strings (OSC, DCS, SOS, PM, APC) with content; sequences with intermediate bytes (``ESC ( B``); two-byte sequences
@@ -36,6 +38,10 @@ def redact(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMU
     """
     # Longest first: one secret can be a prefix of another.
     known = sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)
+    return changed(text, lambda part: _redacted(part, known, limit))
+
+
+def _redacted(text: str, known: Iterable[str], limit: int | None) -> str:
     text = _masked(text, known).replace("\r\n", "\n")
     text = ESCAPES.sub("", text.replace("\r", "\n")).replace("\a", "")
     # again: secrets that terminal colors had split are now contiguous

@@ -23,7 +23,10 @@ def translated(value: Any) -> str:
     if isinstance(value, Phrase):
         values = {name: translated(part) if isinstance(part, Phrase) else part for name, part in value.values.items()}
         pattern = ngettext(value.pattern, value.plural, value.number) if value.plural else gettext(value.pattern)
-        return pattern.format(**values) if values else pattern
+        try:
+            return pattern.format(**values) if values else pattern
+        except LookupError:  # a stored phrase, whose pattern has other values by now
+            return str(value)
     text = "" if value is None else str(value)
     return gettext(text) if text else ""
 
