@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from script.lib import translations
+from tests.unphrased import modules, parsed, unphrased, unphrased_in
 from tests.untranslated import TEMPLATES, unmarked
 
 PAGES = sorted(TEMPLATES.rglob("*.html"))
@@ -45,3 +46,48 @@ def test_wrong_placeholder_is_found(tmp_path: Path) -> None:
     po.write_text(header + '#, python-format\nmsgid "Rebuild %(number)s"\nmsgstr "%(count)s"\n')
     with pytest.raises(subprocess.CalledProcessError):
         translations.compiled(po, tmp_path / "wrong.mo")
+
+
+def test_errors_histories_and_outcomes_are_phrases() -> None:
+    found = {one for path in modules() for one in unphrased(path)}
+    assert found == set(), "write phrase(...), so that pages can translate what is stored"
+
+
+WITHOUT_PHRASE = [
+    'raise Refused("a.b", "Some operation", cause=found)',
+    'raise Refused.unchanged("a.b", operation, f"some {cause}")',
+    'raise RemoteFailure("a.b", operation, cause=said or "no words")',
+    'cause = f"some {cause}"\n    raise Refused("a.b", operation, cause=cause)',
+    'code, cause = ("a.b", "some cause")\n    raise Refused(code, operation, cause=cause)',
+    'raise Refused("a.b", operation, cause=phrase("{reason}", reason="some reason" if reason else ""))',
+    'raise Refused("a.b", operation, cause=joined(["some", phrase("cause")]))',
+    'causes = []\n    causes.append("some cause")\n    raise Refused("a.b", operation, cause=joined(causes))',
+    'raise Refused("a.b", operation, cause=_cause())',
+    'raise Refused("a.b", OPERATION)',
+    'error.state = "some state"',
+    'run.journal.say(f"some {line}")',
+    'log_event(rebuild, "some line", level=Level.INFO)',
+    'finish(lease, status, "some outcome")',
+    'change(run, outcome="some outcome")',
+]
+WITH_PHRASE = [
+    'raise Refused("a.b", phrase("some operation"), cause=phrase("{found}", found=f"{number:.1f}"))',
+    'cause = str(error)\n    raise Refused("a.b", operation, cause=cause)',
+    "run.journal.say(text)",
+    'call("some text")',
+]
+MODULE = """
+OPERATION = "Some operation"
+def _cause():
+    return "some cause"
+def function(operation, cause, text):
+    {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"), [(one, True) for one in WITHOUT_PHRASE] + [(one, False) for one in WITH_PHRASE]
+)
+def test_unphrased_finds_texts_that_are_stored_without_a_phrase(line: str, is_found: bool) -> None:
+    module = parsed("dbops/x.py", MODULE.replace("{line}", line))
+    assert bool(list(unphrased_in(module))) == is_found

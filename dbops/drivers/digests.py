@@ -11,12 +11,13 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
 from dbops.engine.load_tests.digest_text import name_of, tokens_of, without_schema
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 
 #: The server ends one of the statements after this time.
 STATEMENT_SECONDS = 10
 MOST_DIGESTS, MOST_SCHEMAS, MOST_COLUMNS = 200, 10_000, 20_000
-OPERATION = "Reading top statements"
+OPERATION = phrase("Reading top statements")
 _INTEGERS = {"tinyint": 2**7, "smallint": 2**15, "mediumint": 2**23, "int": 2**31, "bigint": 2**63}
 _NUMBERS = frozenset({*_INTEGERS, "decimal", "float", "double", "year"})
 _BYTES = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "binary", "varbinary"})
@@ -65,7 +66,7 @@ def read_digests(database: Database, flavor: Flavor, schema: str) -> SourceDiges
 def _read(database: Database, schema: str) -> SourceDigests:
     state = database.query(_STATE)[0]
     if not int(state["is_on"]):
-        raise RemoteFailure("digests.off", OPERATION, cause="performance_schema is off on this server")
+        raise RemoteFailure("digests.off", OPERATION, cause=phrase("performance_schema is off on this server"))
     sisters = _sisters(database, schema)
     schemas = tuple(one.lower() for one in sisters) if int(state["folds"]) else sisters
     marks = ", ".join(["%s"] * len(schemas))
@@ -88,7 +89,9 @@ def _sisters(database: Database, schema: str) -> tuple[str, ...]:
     rows = database.query(_SISTERS)
     own = next((row for row in rows if row["name"] == schema), None)
     if own is None:
-        raise RemoteFailure("digests.no_schema", OPERATION, cause=f"there is no schema {schema!r} with tables")
+        raise RemoteFailure(
+            "digests.no_schema", OPERATION, cause=phrase("there is no schema {schema} with tables", schema=repr(schema))
+        )
     same = [str(row["name"]) for row in rows if (row["number"], row["names"]) == (own["number"], own["names"])]
     return (schema, *(one for one in same if one != schema))[:MOST_SCHEMAS]
 

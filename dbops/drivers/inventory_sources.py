@@ -16,6 +16,7 @@ from urllib.parse import quote
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.inventory.address import SourceAddress
 from dbops.engine.inventory.readers import SourceKind
+from dbops.engine.phrases import phrase
 
 #: Seconds for one answer, and for all of them.
 ANSWER_SECONDS, TOTAL_SECONDS = 10, 25
@@ -68,7 +69,7 @@ def _replication_manager(link: "_Link", base: str, login: SourceLogin) -> str:
     clusters = _json(link.get(f"{base}/api/clusters", headers), "clusters", list)
     names = [one["name"] for one in clusters if isinstance(one, dict) and isinstance(one.get("name"), str)]
     if len(names) > MOST_CLUSTERS:
-        raise _unreadable(f"it has more than {MOST_CLUSTERS} clusters")
+        raise _unreadable(phrase("it has more than {most} clusters", most=MOST_CLUSTERS))
     paths = {name: f"{base}/api/clusters/{quote(name, safe='')}/topology/servers" for name in names}
     found = {name: _json(link.get(path, headers), "servers", list) for name, path in paths.items()}
     return json.dumps(found)
@@ -78,9 +79,9 @@ def _json(text: str, what: str, kind: type[Any]) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _unreadable(f"the answer about {what} is not JSON") from error
+        raise _unreadable(phrase("the answer about {what} is not JSON", what=what)) from error
     if not isinstance(found, kind) or (kind is dict and not isinstance(found.get(what), str)):
-        raise _unreadable(f"the answer about {what} is of another kind")
+        raise _unreadable(phrase("the answer about {what} is of another kind", what=what))
     return found
 
 
@@ -109,7 +110,7 @@ class _Link:
         try:
             return found.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _unreadable("the answer is not UTF-8") from error
+            raise _unreadable(phrase("the answer is not UTF-8")) from error
 
     def _ask(self, method: str, path: str, headers: Mapping[str, str], body: object) -> bytes:
         place, seconds = (self.address.host, self.address.port), min(ANSWER_SECONDS, self.until - time.monotonic())
@@ -126,7 +127,11 @@ class _Link:
             link.request(method, path, data, {**headers, **kind, "Accept": "*/*", "User-Agent": "dbops"})
             answer = link.getresponse()
             if answer.status != 200:
-                raise RemoteFailure("inventory_source.rejected", OPERATION, cause=f"it answered HTTP {answer.status}")
+                raise RemoteFailure(
+                    "inventory_source.rejected",
+                    OPERATION,
+                    cause=phrase("it answered HTTP {status}", status=answer.status),
+                )
             return self._body(answer)
         finally:
             link.close()
@@ -137,7 +142,7 @@ class _Link:
             found += data
             self.left -= len(data)
             if self.left < 0:
-                raise _unreadable(f"it sends more than {MOST_BYTES:,} bytes")
+                raise _unreadable(phrase("it sends more than {most} bytes", most=f"{MOST_BYTES:,}"))
             if time.monotonic() > self.until:
                 raise TimeoutError
         if answer.length:  # http.client does not notice an end before the announced length here
@@ -148,22 +153,24 @@ class _Link:
 def _read_file(folder: str, name: str) -> str:
     """Return the text of a file in the directory. A link is not followed: it could lead to a secret of dbops."""
     if not folder:
-        raise RemoteFailure("inventory_source.file", OPERATION, cause="DBOPS_INVENTORY_DIR is not set")
+        raise RemoteFailure("inventory_source.file", OPERATION, cause=phrase("DBOPS_INVENTORY_DIR is not set"))
     try:
         with open(os.open(Path(folder) / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(0, "it is no file")
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise _unreadable(f"it is longer than {MOST_BYTES:,} bytes")
+            raise _unreadable(phrase("it is longer than {most} bytes", most=f"{MOST_BYTES:,}"))
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _unreadable("the file is not UTF-8") from error
+        raise _unreadable(phrase("the file is not UTF-8")) from error
     except OSError as error:
-        raise RemoteFailure("inventory_source.file", OPERATION, cause=error.strerror or "it cannot be read") from error
+        raise RemoteFailure(
+            "inventory_source.file", OPERATION, cause=error.strerror or phrase("it cannot be read")
+        ) from error
 
 
-OPERATION = "Reading an inventory source"
+OPERATION = phrase("Reading an inventory source")
 
 
 def _unreadable(cause: str) -> RemoteFailure:
@@ -173,9 +180,9 @@ def _unreadable(cause: str) -> RemoteFailure:
 def _cause(error: Exception) -> str:
     """Return a short cause without anything that the source sent."""
     if isinstance(error, HTTPException):
-        return "the answer is not HTTP"
+        return phrase("the answer is not HTTP")
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or 'the connection ended'}"
+        return phrase("TLS failed: {reason}", reason=error.reason or phrase("the connection ended"))
     if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return (error.strerror if isinstance(error, OSError) else "") or "the connection ended"
+        return phrase("no answer in time")
+    return (error.strerror if isinstance(error, OSError) else "") or phrase("the connection ended")

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import CommandResult, Jobs, JobState, JobStatus, Shell
 
 REMOTE = Path(__file__).parent / "remote"
@@ -51,7 +52,9 @@ class HostJobs(Jobs):
     ) -> None:
         if not work_dir.startswith("/") or token < 0:
             raise Bug(
-                "host.bad_request", "Preparing work on a host", cause=f"work directory {work_dir!r}, token {token}"
+                "host.bad_request",
+                phrase("Preparing work on a host"),
+                cause=phrase("work directory {work_dir}, token {token}", work_dir=repr(work_dir), token=token),
             )
         self.run_directory = f"{work_dir}/rebuilds/{_plain(run_id)}"
         self.shell = shell
@@ -63,14 +66,20 @@ class HostJobs(Jobs):
         files = {"wrapper": WRAPPER, "script": script}
         for file, content in (secrets or {}).items():
             if RESERVED.fullmatch(_plain(file)):
-                raise Bug("host.bad_request", f"Starting {name}", cause=f"{file!r} is reserved for the journal")
+                raise Bug(
+                    "host.bad_request",
+                    phrase("Starting {name}", name=name),
+                    cause=phrase("{file} is reserved for the journal", file=repr(file)),
+                )
             files[file] = content
         stdin = "".join(f"{file} {_base64(content)}\n" for file, content in files.items()) + "end\n"
-        return self._state(f"Starting {name}", "start", _name(name), _plain(lock), *arguments, stdin=stdin.encode())
+        return self._state(
+            phrase("Starting {name}", name=name), "start", _name(name), _plain(lock), *arguments, stdin=stdin.encode()
+        )
 
     def follow(self, name: str, wait_seconds: float = 0.0, tail_lines: int = 20) -> JobState:
         return self._state(
-            f"Following {name}",
+            phrase("Following {name}", name=name),
             "follow",
             _name(name),
             *_numbers(wait_seconds * 100, tail_lines),
@@ -79,7 +88,7 @@ class HostJobs(Jobs):
 
     def stop(self, name: str, patience_seconds: float = 2.0) -> JobState:
         return self._state(
-            f"Stopping {name}",
+            phrase("Stopping {name}", name=name),
             "stop",
             _name(name),
             *_numbers(patience_seconds * 100, 20),
@@ -88,7 +97,7 @@ class HostJobs(Jobs):
 
     def read(self, name: str, log: str, offset: int = 0, limit: int = 65536) -> bytes:
         lines = self._ask(
-            f"Reading the log of {name}",
+            phrase("Reading the log of {name}", name=name),
             "read",
             _name(name),
             _plain(log),
@@ -97,7 +106,7 @@ class HostJobs(Jobs):
         return base64.b64decode("".join(lines[1:]))
 
     def act(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 20.0) -> CommandResult:
-        operation = "Running a command on the host"
+        operation = phrase("Running a command on the host")
         result = self._run("act", script, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
         before, marker, stdout = result.stdout.partition(f"{MARKER}act\n")
         if not marker:
@@ -139,12 +148,16 @@ class HostJobs(Jobs):
             raise Unreachable(
                 "ssh.lost",
                 operation,
-                cause="the connection closed before the answer was complete",
+                cause=phrase("the connection closed before the answer was complete"),
             )
         raise RemoteFailure(
             "host.unexpected_answer",
             operation,
-            cause=f"exit status {result.exit_status}: {(result.stderr or result.stdout).strip()[-400:]}",
+            cause=phrase(
+                "exit status {status}: {output}",
+                status=result.exit_status,
+                output=(result.stderr or result.stdout).strip()[-400:],
+            ),
         )
 
 
@@ -186,11 +199,11 @@ def _numbers(*values: float) -> list[str]:
 
 def _name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise Bug("host.bad_request", "Validating the name of a job", cause=repr(name))
+        raise Bug("host.bad_request", phrase("Validating the name of a job"), cause=repr(name))
     return name
 
 
 def _plain(name: str) -> str:
     if not PLAIN.fullmatch(name):
-        raise Bug("host.bad_request", "Validating a name on a host", cause=repr(name))
+        raise Bug("host.bad_request", phrase("Validating a name on a host"), cause=repr(name))
     return name

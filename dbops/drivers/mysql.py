@@ -14,6 +14,7 @@ from dbops.drivers.mysql_login import BadCertificate, Login, MethodRefused, Serv
 from dbops.drivers.ssh_jumps import NotForwarded, forwarded_socket
 from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 
 #: no connection or a lost one: client errors 2xxx, server shutdown, killed, closed as idle
@@ -95,8 +96,15 @@ class MysqlDatabase(Database):
         except UnicodeEncodeError as error:
             raise RemoteFailure(
                 "mysql.not_text",
-                f"Querying the server on {self.address.host}:{self.address.port} as {self.address.user!r}",
-                cause=f"a character cannot be written as UTF-8: {error.reason}",  # without the text, which can be a secret
+                phrase(
+                    "Querying the server on {host}:{port} as {user}",
+                    host=self.address.host,
+                    port=self.address.port,
+                    user=repr(self.address.user),
+                ),
+                cause=phrase(
+                    "a character cannot be written as UTF-8: {reason}", reason=error.reason
+                ),  # without the text, which can be a secret
             ) from None
         except (pymysql.MySQLError, OSError, RuntimeError) as error:
             raise self._failure(sql, parameters, error) from None
@@ -155,7 +163,7 @@ class MysqlDatabase(Database):
     def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:
         number = _number(error)
         place = f"{self.address.host}:{self.address.port}"
-        login = f"Logging in to {place} as {self.address.user}"
+        login = phrase("Logging in to {place} as {user}", place=place, user=self.address.user)
         if isinstance(error, MethodRefused):
             return RemoteFailure("mysql.login_method", login, cause=str(error))
         if isinstance(error, Unproven):
@@ -172,14 +180,14 @@ class MysqlDatabase(Database):
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
             failure = Unreachable(
                 "mysql.unreachable",
-                f"Querying the server on {place}",
+                phrase("Querying the server on {place}", place=place),
                 cause=_clean(error, (self.address.password, *parameters)),
             )
             failure.took_no_connection = number == NO_CONNECTION
             return failure
         return RemoteFailure(
             "mysql.error",
-            f"Running {_shortened(sql)} on {place}",
+            phrase("Running {statement} on {place}", statement=_shortened(sql), place=place),
             cause=_clean(error, (self.address.password, *parameters)),
         )
 
@@ -201,7 +209,7 @@ def _clean(error: Exception, secrets: Sequence[Any]) -> str:
     number = _number(error)
     text = str(error.args[-1]) if error.args else type(error).__name__
     if isinstance(error, pymysql.InterfaceError) and not text:
-        return "the connection was already lost"
+        return phrase("the connection was already lost")
     if number in (1064, 1149):
         text = text.partition(" near '")[0]
     for secret in secrets:

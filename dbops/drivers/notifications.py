@@ -12,6 +12,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.notifications.channels import with_incident
 from dbops.engine.notifications.events import EventSeverity, EventState
 from dbops.engine.notifications.messages import Message
+from dbops.engine.phrases import phrase
 
 PROGRAM = Path(__file__).with_name("notification_process.py")
 #: Longest time of a delivery.
@@ -73,7 +74,7 @@ def send_request(
 
 
 def _run(job: dict[str, Any]) -> None:
-    operation = "Sending a notification"
+    operation = phrase("Sending a notification")
     words = [sys.executable, "-I", "-B", "-W", "ignore", str(PROGRAM)]
     env = {name: os.environ[name] for name in KEPT if name in os.environ}
     try:
@@ -89,7 +90,7 @@ def _run(job: dict[str, Any]) -> None:
         )
         problem = json.loads(ended.stdout.splitlines()[-1])["problem"]
     except (subprocess.TimeoutExpired, ValueError, LookupError) as error:
-        cause = f"no answer within {SECONDS} s"
+        cause = phrase("no answer within {seconds} s", seconds=SECONDS)
         raise Unreachable("notification.unavailable", operation, cause=cause) from error
     if not problem:
         return

@@ -21,6 +21,7 @@ from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.privileges import SHOW_GRANTS
 from dbops.engine.flavors.tidb import is_tidb
 from dbops.engine.hosts.local_login import NO_ACCOUNT, PLUGINS, Account, why_withheld
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
@@ -207,7 +208,11 @@ def _tidb(
     first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
     version, comment = str(first["version"]), str(first["comment"])
     if not is_tidb(version, comment):
-        raise Refused.unchanged("flavor.not_tidb", "Reading a TiDB node", f"the server is {version} ({comment})")
+        raise Refused.unchanged(
+            "flavor.not_tidb",
+            phrase("Reading a TiDB node"),
+            phrase("the server is {version} ({comment})", version=version, comment=comment),
+        )
     connected = tuple(clients(database.query("SHOW FULL PROCESSLIST"), target.our_users))
     found = read_tidb(database, version, comment, now=now, previous=previous, grows=grows)
     return ServerReading(replace(found.facts, clients=connected), None), None, found.growth

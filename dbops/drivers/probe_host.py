@@ -17,6 +17,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule
 from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import CommandResult, Shell
 
 SCRIPT = load("exchangeable", "login_plugins", "storage", "backups") + (
@@ -146,12 +147,18 @@ def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
     if "time.last" not in records:
         if result.exit_status is None:
             raise Unreachable(
-                "ssh.lost", "Reading the host's facts", cause="the connection closed before the answer was complete"
+                "ssh.lost",
+                phrase("Reading the host's facts"),
+                cause=phrase("the connection closed before the answer was complete"),
             )
         raise RemoteFailure(
             "host.probe_failed",
-            "Reading the host's facts",
-            cause=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
+            phrase("Reading the host's facts"),
+            cause=phrase(
+                "exit status {status}: {output}",
+                status=result.exit_status,
+                output=result.stderr.strip()[-300:],
+            ),
         )
 
 

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Iterable
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 
 
 def quote(arguments: Iterable[str]) -> str:
@@ -18,8 +19,8 @@ def quote(arguments: Iterable[str]) -> str:
         if "\0" in word:
             raise Refused(
                 "ssh.nul_byte",
-                "Building a command for a host",
-                cause=f"a NUL byte in {word[:40]!r}",
+                phrase("Building a command for a host"),
+                cause=phrase("a NUL byte in {word}", word=repr(word[:40])),
             )
     return shlex.join(words)
 

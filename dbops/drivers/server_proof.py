@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dbops.drivers.mysql_login import ServerProof
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Shell
 
 SCRIPT = (Path(__file__).parent / "remote" / "server_proof.sh").read_text()
@@ -28,6 +29,8 @@ def read_proof(shell: Shell, *, datadir: str, defaults_file: str, group_suffix: 
         shown = ssl.PEM_cert_to_DER_cert(certificate[0]) if certificate else None
     except ValueError:
         raise RemoteFailure(
-            "mysql.unproven", "Reading the server's certificate on its host", cause="the file is no certificate"
+            "mysql.unproven",
+            phrase("Reading the server's certificate on its host"),
+            cause=phrase("the file is no certificate"),
         ) from None
     return ServerProof(certificate=shown, public_key=key[0].encode() if key else None)

@@ -11,6 +11,7 @@ from dbops.engine.audit.chain import ChainEntry
 from dbops.engine.audit.sinks import SinkAddress
 from dbops.engine.audit.syslog import framed, json_body, message_of
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.phrases import phrase
 
 #: Seconds for the connection, and for a whole delivery once connected.
 CONNECT_SECONDS, DELIVER_SECONDS = 5, 10
@@ -35,7 +36,7 @@ def deliver(entries: list[ChainEntry], to: SinkAddress, *, ca: str = "", token: 
         Unreachable: no connection, or it broke or took too long (``audit.sink_unreachable``).
         RemoteFailure: the certificate is wrong (``audit.sink_certificate``), or another answer than 2xx (``audit.sink_rejected``).
     """
-    operation = f"Sending audit entries {entries[0].sequence} to {entries[-1].sequence}"
+    operation = phrase("Sending audit entries {first} to {last}", first=entries[0].sequence, last=entries[-1].sequence)
     is_late = threading.Event()
     try:
         with _connected(to, ca, is_late) as link:
@@ -50,7 +51,11 @@ def deliver(entries: list[ChainEntry], to: SinkAddress, *, ca: str = "", token: 
     except _Rejected as error:
         raise RemoteFailure("audit.sink_rejected", operation, cause=str(error)) from error
     except (OSError, HTTPException, ValueError) as error:
-        cause = f"the receiver did not take them within {DELIVER_SECONDS} s" if is_late.is_set() else _cause(error)
+        cause = (
+            phrase("the receiver did not take them within {seconds} s", seconds=DELIVER_SECONDS)
+            if is_late.is_set()
+            else _cause(error)
+        )
         raise Unreachable("audit.sink_unreachable", operation, cause=cause) from error
 
 
@@ -128,9 +133,9 @@ def _post(link: socket.socket, to: SinkAddress, token: str, body: bytes) -> None
 def _cause(error: Exception) -> str:
     """Return a short cause without anything that the receiver sent."""
     if isinstance(error, HTTPException):
-        return "the receiver's answer is not HTTP"
+        return phrase("the receiver's answer is not HTTP")
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or 'the connection ended'}"
+        return phrase("TLS failed: {reason}", reason=error.reason or phrase("the connection ended"))
     if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return (error.strerror if isinstance(error, OSError) else "") or "the connection ended"
+        return phrase("no answer in time")
+    return (error.strerror if isinstance(error, OSError) else "") or phrase("the connection ended")

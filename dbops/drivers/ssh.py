@@ -15,6 +15,7 @@ from dbops.drivers.quoting import for_any_shell, quote
 from dbops.drivers.ssh_jumps import connect
 from dbops.drivers.ssh_transport import LOST, Patience, SshAddress, close, unreachable
 from dbops.engine.errors import Bug, NoAccess, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import CommandResult, Shell
 
 OUTPUT_LIMIT_BYTES = 4 * 1024 * 1024
@@ -50,7 +51,11 @@ class SshShell(Shell):
         gate = self.address.gate
         command = for_any_shell(gate.command if gate else f"exec {words}")
         if len((words if gate else command).encode()) > COMMAND_LIMIT_BYTES:
-            raise Bug("ssh.command_too_long", "Building a command for a host", cause=f"{len(command)} characters")
+            raise Bug(
+                "ssh.command_too_long",
+                phrase("Building a command for a host"),
+                cause=phrase("{count} characters", count=len(command)),
+            )
         answer = (lambda challenge: gate.message(challenge, words, stdin)) if gate else None
         with self._lock:
             exchange = _Exchange(self, command, answer or stdin, timeout_seconds)
@@ -82,7 +87,7 @@ class SshShell(Shell):
 
     def _check_root(self, result: CommandResult, *, is_root: bool) -> None:
         """Raise ``NoAccess`` if sudo or the gate refused. ``is_root``: a command of root's has answered."""
-        operation = f"Becoming root as {self.address.place}"
+        operation = phrase("Becoming root as {address}", address=self.address.place)
         if not is_root and (said := _line_of(result.stderr, "sudo: ")):
             raise NoAccess("ssh.sudo_refused", operation, cause=said)
         if result.exit_status == REFUSED_STATUS and (said := _line_of(result.stderr, REFUSED_PREFIX)):
@@ -123,8 +128,8 @@ class _Exchange:
             self.shell.close()
             raise Unreachable(
                 "ssh.timeout",
-                f"Waiting for a command on {self.shell.address.place}",
-                cause=f"no answer in {self.timeout_seconds:g} s",
+                phrase("Waiting for a command on {address}", address=self.shell.address.place),
+                cause=phrase("no answer in {seconds} s", seconds=f"{self.timeout_seconds:g}"),
             )
         if result.exit_status is None and (self.shell._transport is None or not self.shell._transport.is_active()):
             self.shell.close()

@@ -26,6 +26,7 @@ from dbops.drivers.ssh_transport import (
 )
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.hosts.host_keys import HostKey
+from dbops.engine.phrases import phrase
 
 #: The answer of sshd to a forward that its configuration forbids.
 PROHIBITED = 1
@@ -134,7 +135,7 @@ def _forward(jump: SshAddress, host: str, port: int, patience: Patience) -> _Way
     except paramiko.ChannelException as error:
         close(transport)
         if error.code == PROHIBITED:
-            operation = f"Connecting to {host}:{port} through {jump.shown}"
+            operation = phrase("Connecting to {host}:{port} through {jump}", host=host, port=port, jump=jump.shown)
             raise NoAccess("ssh.jump_refused", operation, cause=error.text) from None
         raise NotForwarded(f"{jump.name} could not connect: {error.text}") from None
     except LOST as error:
@@ -152,7 +153,7 @@ def _as_hop(jump: SshAddress, error: DbopsError) -> DbopsError:
     """Return the error with the jump host as its subject, unless it names one."""
     if error.code != "ssh.unreachable":
         return error
-    return Unreachable("ssh.jump_unreachable", f"Connecting to {jump.shown}", cause=error.cause)
+    return Unreachable("ssh.jump_unreachable", phrase("Connecting to {jump}", jump=jump.shown), cause=error.cause)
 
 
 def _answers(transport: paramiko.Transport) -> bool:

@@ -24,6 +24,7 @@ from dbops.engine.hosts.host_keys import (
     fingerprint_of_blob,
     parse_host_key,
 )
+from dbops.engine.phrases import phrase
 
 # paramiko logs tracebacks of its own thread; the caller gets relevant errors as exceptions
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
@@ -110,15 +111,17 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
     try:
         transport, found = negotiate(address, dial, patience.connect_seconds, pinned=pinned, proof=address.proof)
     except IncompatiblePeer as error:
-        raise _not_proven(address, f"the host presents no certificate: {error}") from None
+        raise _not_proven(address, phrase("the host presents no certificate: {error}", error=error)) from None
     try:
         _check_host_key(address, pinned, found, transport)
         transport.auth_publickey(address.user, key)
         transport.set_keepalive(patience.keepalive_seconds)
     except paramiko.AuthenticationException as error:
         close(transport)
-        who = f" on {address.shown}" if address.name else ""
-        raise NoAccess("ssh.auth_failed", f"Logging in as {address.place}{who}", cause=str(error)) from None
+        who = phrase(" on {address}", address=address.shown) if address.name else ""
+        raise NoAccess(
+            "ssh.auth_failed", phrase("Logging in as {address}{who}", address=address.place, who=who), cause=str(error)
+        ) from None
     except LOST as error:
         close(transport)
         raise unreachable(address, error) from None
@@ -129,7 +132,7 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
 
 
 def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey, transport: paramiko.Transport) -> None:
-    operation = f"Checking the host key of {address.shown}"
+    operation = phrase("Checking the host key of {address}", address=address.shown)
     if pinned is None:
         raise NoAccess("ssh.host_key_unknown", operation, cause=f"{found.type} {found.fingerprint}")
     if address.proof is not None:
@@ -141,12 +144,20 @@ def _check_host_key(address: SshAddress, pinned: HostKey | None, found: HostKey,
         raise NoAccess(
             "ssh.host_key_changed",
             operation,
-            cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
+            cause=phrase(
+                "{type} {fingerprint} where {accepted_type} {accepted_fingerprint} was accepted",
+                type=found.type,
+                fingerprint=found.fingerprint,
+                accepted_type=pinned.type,
+                accepted_fingerprint=pinned.fingerprint,
+            ),
         )
 
 
 def _not_proven(address: SshAddress, cause: str) -> NoAccess:
-    return NoAccess("ssh.host_not_proven", f"Checking the host certificate of {address.shown}", cause=cause)
+    return NoAccess(
+        "ssh.host_not_proven", phrase("Checking the host certificate of {address}", address=address.shown), cause=cause
+    )
 
 
 def negotiate(
@@ -234,18 +245,18 @@ def tcp(address: SshAddress, patience: Patience) -> socket.socket:
 
 def load_private_key(text: str) -> paramiko.PKey:
     """Return the key. Raises ``Refused`` (``ssh.bad_key``)."""
-    found = "it is not an Ed25519, ECDSA or RSA key"
+    found = phrase("it is not an Ed25519, ECDSA or RSA key")
     for kind in KEY_CLASSES:
         try:
             return kind.from_private_key(io.StringIO(text.strip() + "\n"))
         except paramiko.PasswordRequiredException:
-            found = "it has a passphrase"
+            found = phrase("it has a passphrase")
             break
         except KEY_ERRORS:
             pass  # a key of another type, or not a key
     raise Refused(
         "ssh.bad_key",
-        "Reading the private key",
+        phrase("Reading the private key"),
         cause=found,
     )
 
@@ -263,6 +274,6 @@ def close(transport: paramiko.Transport) -> None:
 def unreachable(address: SshAddress, error: BaseException) -> Unreachable:
     return Unreachable(
         "ssh.unreachable",
-        f"Connecting to {address.shown} by SSH",
+        phrase("Connecting to {address} by SSH", address=address.shown),
         cause=str(error) or type(error).__name__,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.instance import to_record
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.trace import Trace
 
 PROGRAM = Path(__file__).with_name("trace_process.py")
@@ -29,7 +30,7 @@ def send_traces(traces: Sequence[Trace], address: str, *, version: str) -> None:
         Unreachable: no connection, no answer in time, or a refusal (``trace.not_sent``).
         RemoteFailure: the package of OpenTelemetry is not installed (``trace.package``).
     """
-    operation = "Sending traces of rebuilds"
+    operation = phrase("Sending traces of rebuilds")
     job = {
         "address": address,
         "version": version,
@@ -50,10 +51,12 @@ def send_traces(traces: Sequence[Trace], address: str, *, version: str) -> None:
         )
         problem = json.loads(ended.stdout.splitlines()[-1])["problem"]
     except (subprocess.TimeoutExpired, ValueError, LookupError) as error:
-        raise Unreachable("trace.not_sent", operation, cause=f"no answer within {SECONDS} s") from error
+        raise Unreachable(
+            "trace.not_sent", operation, cause=phrase("no answer within {seconds} s", seconds=SECONDS)
+        ) from error
     if problem is None:
         return
     kind, cause = problem
     if kind == "missing":
         raise RemoteFailure("trace.package", operation, cause=cause)
-    raise Unreachable("trace.not_sent", operation, cause=cause or "the collector did not take them")
+    raise Unreachable("trace.not_sent", operation, cause=cause or phrase("the collector did not take them"))

@@ -3,6 +3,7 @@
 from dbops.engine.capacity.waits import Reading, reading_of, wait_statement
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 
 #: The server ends a reading after this time. One took 3 to 70 ms on each server, see docs/explanation/capacity.md.
@@ -25,7 +26,7 @@ def read_waits(database: Database, flavor: Flavor) -> Reading:
     try:
         rows = database.query(wait_statement(flavor.name, flavor.version))
     except RemoteFailure as error:
-        operation = "Reading wait events"
+        operation = phrase("Reading wait events")
         if error.cause.startswith(DENIED):
             raise RemoteFailure("waits.denied", operation, cause=error.cause) from None
         if error.cause.startswith(TOO_LONG):

@@ -6,6 +6,7 @@ Each carries a stable code (an entry of ``dbops.engine.catalogue``), the operati
 from typing import Any, ClassVar, Self
 
 from dbops.engine.catalogue import CATALOGUE
+from dbops.engine.phrases import Phrase, joined, phrase
 
 
 class DbopsError(Exception):
@@ -33,10 +34,15 @@ class DbopsError(Exception):
         #: Plain data for the audit log: codes and fingerprints, nothing that anybody typed.
         self.audit_detail: dict[str, Any] = {}
 
-    def __str__(self) -> str:
-        parts = [f"{self.operation}" + (f": {self.cause}" if self.cause else ".")]
-        parts += [part for part in (self.state, self.next_step) if part]
-        return f"[{self.code}] " + " ".join(part if part.endswith((".", "!", "?")) else part + "." for part in parts)
+    def __str__(self) -> Phrase:
+        # A phrase also in other texts and histories: ``str()`` returns what this returns.
+        first = (
+            phrase("{operation}: {cause}", operation=self.operation, cause=self.cause) if self.cause else self.operation
+        )
+        # The catalogue's texts are patterns of their own.
+        rest = [part if isinstance(part, Phrase) else Phrase(part, {}) for part in (self.state, self.next_step) if part]
+        ended = [part if part.endswith((".", "!", "?")) else phrase("{text}.", text=part) for part in (first, *rest)]
+        return phrase("[{code}] {text}", code=self.code, text=joined(ended))
 
     @property
     def cause_sentence(self) -> str:

@@ -6,6 +6,7 @@ from django.db.models import F
 
 from dbops.database import clock
 from dbops.database.errors import locked
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Approval, Level, Status
 from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.rebuild_requests import end_queued
@@ -31,7 +32,12 @@ def add_approval(row: Rebuild, user: User, *, login: str, reason: str) -> int:
     if len(given) >= row.approval_count:
         decide(row, Approval.APPROVED, ", ".join(one.user.get_username() for one in given), reason)
     else:
-        text = f"Approved by {user.get_username()} ({len(given)} of {row.approval_count})"
+        text = phrase(
+            "Approved by {by} ({count} of {needed})",
+            by=user.get_username(),
+            count=len(given),
+            needed=row.approval_count,
+        )
         log_event(row, text + (f": {reason}" if reason else "."), level=Level.INFO)
         Rebuild.objects.filter(pk=row.pk).update(revision=F("revision") + 1)
         announce_later(row.pk)

@@ -14,6 +14,7 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.methods import METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.states import FINAL, LATE, RUN_ACTIVE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event, save_events
@@ -21,6 +22,7 @@ from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import create_due_run
 from dbops.models import BackupRun, BackupSchedule, Hold, LoadTest, Rebuild, RestoreTest
+from dbops.models.phrases import with_phrases
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -81,7 +83,7 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
     for due_at in due_times:
         run = create_due_run(schedule, RunOrigin.MANAGED, RunStatus.MISSED, due_at, finished_at=now, outcome=reason)
         if run is not None:
-            log_event(run, f"Missed: {reason}", level=Level.WARNING)
+            log_event(run, phrase("Missed: {reason}", reason=reason), level=Level.WARNING)
             missed.append(run)
     return missed
 
@@ -102,7 +104,13 @@ def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
         moved = (
             locked(BackupRun, run.pk)
             .filter(status=RunStatus.QUEUED)
-            .update(status=status, finished_at=clock.now(), waiting_for="", outcome=text, revision=F("revision") + 1)
+            .update(
+                status=status,
+                finished_at=clock.now(),
+                waiting_for="",
+                revision=F("revision") + 1,
+                **with_phrases(outcome=text),
+            )
         )
         if moved:
             log_event(run, text, level=Level.WARNING)
@@ -133,7 +141,7 @@ def request_cancel(run: BackupRun, by: str) -> bool:
             cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1
         )
         if asked:
-            log_event(run, f"Stop requested by {by}.", level=Level.WARNING)
+            log_event(run, phrase("Stop requested by {by}.", by=by), level=Level.WARNING)
     return bool(asked)
 
 
@@ -151,16 +159,33 @@ def run_again(rebuild: Rebuild) -> None:
         return
     waiting = next((run for run in active_runs(schedule) if run.status == RunStatus.QUEUED), None)
     if schedule.run_by != RunBy.DBOPS:
-        log_event(rebuild, f"External backup {schedule.name} was stopped for this rebuild. Start it again on its host.")
-    elif waiting is not None:
-        log_event(
-            rebuild, f"Backup {schedule.name} was stopped for this rebuild. Backup run {waiting.pk} is already queued."
-        )
-    else:
-        run = queue(schedule, f"Queued again after rebuild {rebuild.pk}, for which it was stopped.")
         log_event(
             rebuild,
-            f"Backup {schedule.name} was stopped for this rebuild. Queued again as backup run {run.pk if run else '?'}.",
+            phrase(
+                "External backup {schedule} was stopped for this rebuild. Start it again on its host.",
+                schedule=schedule.name,
+            ),
+        )
+    elif waiting is not None:
+        log_event(
+            rebuild,
+            phrase(
+                "Backup {schedule} was stopped for this rebuild. Backup run {run} is already queued.",
+                schedule=schedule.name,
+                run=waiting.pk,
+            ),
+        )
+    else:
+        run = queue(
+            schedule, phrase("Queued again after rebuild {rebuild}, for which it was stopped.", rebuild=rebuild.pk)
+        )
+        log_event(
+            rebuild,
+            phrase(
+                "Backup {schedule} was stopped for this rebuild. Queued again as backup run {run}.",
+                schedule=schedule.name,
+                run=run.pk if run else "?",
+            ),
         )
 
 
@@ -184,9 +209,13 @@ def finish(lease: RunLease, status: RunStatus, outcome: str, update: Update) -> 
     """
     run = lease.run
     with transaction.atomic():
-        leases.finish(lease, status, update, outcome=outcome)
+        leases.finish(lease, status, update, **with_phrases(outcome=outcome))
         Hold.objects.filter(backup_run=run).delete()
-        log_event(run, f"Backup {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
+        log_event(
+            run,
+            phrase("Backup {ended}. {outcome}", ended=_ended(status), outcome=outcome),
+            level=LEVELS.get(status, Level.ERROR),
+        )
         run.refresh_from_db()
         flag(run)
         _audit(run, status, outcome=outcome, error=update.changes.get("error", {}))
@@ -201,7 +230,9 @@ def write_late_update(run: BackupRun, update: Update) -> None:
 
 
 def _ended(status: RunStatus) -> str:
-    return {RunStatus.SUCCEEDED: "succeeded", RunStatus.CANCELLED: "stopped"}.get(status, "failed")
+    return {RunStatus.SUCCEEDED: phrase("succeeded"), RunStatus.CANCELLED: phrase("stopped")}.get(
+        status, phrase("failed")
+    )
 
 
 def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
@@ -219,7 +250,9 @@ def force_fail(run: BackupRun, by: str) -> bool:
 
     The next run of the instance stops its job and removes its partial file.
     """
-    outcome = f"Marked as failed by {by} while the host was unreachable. Processes may still be running there."
+    outcome = phrase(
+        "Marked as failed by {by} while the host was unreachable. Processes may still be running there.", by=by
+    )
     with transaction.atomic():
         moved = (
             locked(BackupRun, run.pk)
@@ -227,8 +260,8 @@ def force_fail(run: BackupRun, by: str) -> bool:
             .update(
                 status=RunStatus.FAILED,
                 finished_at=clock.now(),
-                outcome=outcome,
                 revision=F("revision") + 1,
+                **with_phrases(outcome=outcome),
                 **leases.NO_LEASE,
             )
         )

@@ -9,12 +9,14 @@ from django.db.models import F
 from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.database.errors import locked
+from dbops.engine.phrases import phrase
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
 from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.rebuild_driver import RebuildUpdate, audit_commands, write_update
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import Hold, Rebuild
+from dbops.models.phrases import with_phrases
 
 #: Seconds between two attempts: half a minute in the first hour after the end, then ten minutes.
 SOON_SECONDS, LATER_SECONDS, HOUR_SECONDS = 30, 600, 3600
@@ -26,9 +28,11 @@ def force_fail(rebuild: Rebuild, by: str) -> bool:
     A running driver loses its lease. The sweep ends processes on the hosts once they answer.
     """
     now = clock.now()
-    outcome = (
-        f"Marked as failed by {by} while a host was unreachable. The state of {rebuild.target.name} is unknown. "
-        "When the hosts respond, dbops stops what still runs there and updates this outcome."
+    outcome = phrase(
+        "Marked as failed by {by} while a host was unreachable. The state of {target} is unknown. "
+        "When the hosts respond, dbops stops what still runs there and updates this outcome.",
+        by=by,
+        target=rebuild.target.name,
     )
     with transaction.atomic():
         moved = (
@@ -38,13 +42,13 @@ def force_fail(rebuild: Rebuild, by: str) -> bool:
                 status=Status.FAILED,
                 pending_status=Status.FAILED,
                 finished_at=now,
-                outcome=outcome,
                 target_slot=None,
                 lease_owner="",
                 lease_until=None,
                 next_tick_at=None,
                 sweep_due_at=now,
                 revision=F("revision") + 1,
+                **with_phrases(outcome=outcome),
             )
         )
         if moved:
@@ -97,11 +101,11 @@ def end_sweep(rebuild: Rebuild, checkpoint: dict[str, Any], outcome: str) -> Non
     """Store the result of a sweep. ``outcome`` replaces the rebuild's when all is done; empty: the sweep is repeated."""
     changes: dict[str, Any] = {"checkpoint": checkpoint, "revision": F("revision") + 1}
     if outcome:
-        changes |= {"sweep_due_at": None, "outcome": outcome}
+        changes |= {"sweep_due_at": None, **with_phrases(outcome=outcome)}
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk, status__in=FINAL).update(**changes)
         if outcome:
-            log_event(rebuild, f"Cleaned up after the end. {outcome}")
+            log_event(rebuild, phrase("Cleaned up after the end. {outcome}", outcome=outcome))
             append(
                 actor=SYSTEM,
                 action="rebuild.cleaned_up",

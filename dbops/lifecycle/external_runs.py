@@ -28,6 +28,7 @@ from dbops.engine.backups.matching import (
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
 from dbops.lifecycle.availability_rollups import recount
@@ -35,12 +36,13 @@ from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
+from dbops.models.phrases import with_phrases
 from dbops.security.redaction import redact
 
 #: Time for the report of an end to arrive after a probe sees the process gone, and for a busy server to answer again.
 GRACE = timedelta(seconds=60)
-SERVER_IS_SILENT = "The server no longer answers. The result of the backup is unknown."
-END_UNKNOWN = "The backup is no longer running. Its result is unknown."
+SERVER_IS_SILENT = phrase("The server no longer answers. The result of the backup is unknown.")
+END_UNKNOWN = phrase("The backup is no longer running. Its result is unknown.")
 
 
 @contextmanager
@@ -89,7 +91,9 @@ def record_sighting(
         return _begin(instance, sighting, evidence, schedule_id=schedule_id)
     run = rows[found.pk]
     if sighting.origin != run.origin:
-        log_run_event(run, f"Origin changed from {run.origin} to {sighting.origin}.")
+        log_run_event(
+            run, phrase("Origin changed from {origin} to {origin2}.", origin=run.origin, origin2=sighting.origin)
+        )
     _write(run, joined(sightings_of_run(run), sighting), evidence)
     if schedule_id and run.schedule_id != schedule_id:
         assign_schedule(run, schedule_id=schedule_id)
@@ -124,7 +128,8 @@ def log_run_event(run: BackupRun, text: str, *, level: Level = Level.INFO) -> No
 
 def change(run: BackupRun, **values: Any) -> None:
     """Update these columns in the database and on the row. The caller holds the instance's lock."""
-    BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1, **values)
+    phrases = with_phrases(outcome=values["outcome"]) if "outcome" in values else {}
+    BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1, **{**values, **phrases})
     _recount(run, values)
     for name, value in values.items():
         setattr(run, name, value)
@@ -158,7 +163,7 @@ def mark_ended(run: BackupRun, by: str) -> bool:
         run.refresh_from_db()
         if run.origin == RunOrigin.MANAGED or run.status not in RUN_ACTIVE:
             return False
-        end_unknown(run, clock.now(), f"Marked as ended by {by}. The result of the backup is unknown.")
+        end_unknown(run, clock.now(), phrase("Marked as ended by {by}. The result of the backup is unknown.", by=by))
         return True
 
 
@@ -209,7 +214,10 @@ def _begin(
     )
     recount([instance.cluster_id], sighting.started_at, clock.now())
     log_run_event(
-        run, "First seen by a probe." if sighting.origin == RunOrigin.OBSERVED else "Start reported by the host."
+        run,
+        phrase("First seen by a probe.")
+        if sighting.origin == RunOrigin.OBSERVED
+        else phrase("Start reported by the host."),
     )
     assign_schedule(run, schedule_id=schedule_id)
     flag(run)
@@ -225,11 +233,26 @@ def _log_overlap(run: BackupRun) -> None:
         return
     is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
     meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
-    what = f"external backup run {run.pk} ({run.method}, {run.origin}) started during the rebuild"
-    log_event(hold.rebuild, f"On {hold.instance.name}, {what}. {meaning}", level=Level.WARNING)
+    what = phrase(
+        "external backup run {run} ({method}, {origin}) started during the rebuild",
+        run=run.pk,
+        method=run.method,
+        origin=run.origin,
+    )
+    log_event(
+        hold.rebuild,
+        phrase("On {instance}, {what}. {meaning}", instance=hold.instance.name, what=what, meaning=meaning),
+        level=Level.WARNING,
+    )
     log_event(
         run,
-        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} ({hold.purpose}). {meaning}",
+        phrase(
+            "Rebuild {rebuild} uses {instance} ({purpose}). {meaning}",
+            rebuild=hold.rebuild.pk,
+            instance=hold.instance.name,
+            purpose=hold.purpose,
+            meaning=meaning,
+        ),
         level=Level.WARNING,
     )
     announce_later(hold.rebuild.pk)
@@ -244,7 +267,7 @@ def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], obse
     elif run.status == RunStatus.ENDED and run.finished_at and observed_at > run.finished_at:
         change(run, status=RunStatus.RUNNING, finished_at=None, outcome="")
         _write(run, joined(sightings_of_run(run), sighting), evidence)
-        log_run_event(run, "Seen by a probe again.")
+        log_run_event(run, phrase("Seen by a probe again."))
 
 
 def _write(run: BackupRun, said: Sighting, evidence: dict[str, Any]) -> None:
@@ -328,8 +351,9 @@ def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
     if gone_at is None:
         change(run, evidence={**known, "gone_at": facts.observed_at.isoformat()})
     elif facts.observed_at - datetime.fromisoformat(gone_at) > GRACE:
-        reported = "" if run.origin == RunOrigin.OBSERVED else " Its host reported a start but no end."
-        end_unknown(run, datetime.fromisoformat(gone_at), text + reported)
+        if run.origin != RunOrigin.OBSERVED:
+            text = phrase("{text} Its host reported a start but no end.", text=text)
+        end_unknown(run, datetime.fromisoformat(gone_at), text)
 
 
 def _server_is_silent(facts: InstanceFacts) -> bool:

@@ -14,6 +14,7 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Level, RunStatus, may_end
 from dbops.lifecycle.clock_steps import UNSEEN, last_step_back
 from dbops.lifecycle.events import RunEvent, last_line, log_event, revision_update, save_events, was_logged
@@ -203,7 +204,11 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
     if found is None:
         raise LeaseLost
     if not may_end(RunStatus(found), status):
-        raise Bug("backup.transition", f"Ending {lease.row}", cause=f"{found} may not become {status}")
+        raise Bug(
+            "backup.transition",
+            phrase("Ending {row}", row=lease.row),
+            cause=phrase("{found} may not become {status}", found=found, status=status),
+        )
     ended = {
         "status": status,
         "finished_at": clock.now(),
@@ -248,8 +253,12 @@ def mark_unreachable(lease: Lease[Row], text: str, *, is_refusal: bool = False) 
             log_event(lease.row, text, level=Level.WARNING)
         if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = LOST
-            stays = "" if isinstance(lease.row, RowComparison | LoadTest) else " The holds stay."
-            log_event(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text}{stays}", level=Level.ERROR)
+            stays = "" if isinstance(lease.row, RowComparison | LoadTest) else phrase(" The holds stay.")
+            log_event(
+                lease.row,
+                phrase("Lost since {since} UTC: {text}{stays}", since=f"{since:%H:%M:%S}", text=text, stays=stays),
+                level=Level.ERROR,
+            )
         mine(lease).update(**changes)
         if "status" in changes:
             audit_move(lease.row, "lost", since=moment(since))
@@ -268,7 +277,7 @@ def mark_reachable(lease: Lease[Row]) -> None:
             return
         seconds = (clock.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
         mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
-        log_event(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
+        log_event(lease.row, phrase("The hosts answer again: re-attached after {seconds} s.", seconds=f"{seconds:.0f}"))
         if row.status == LOST:
             audit_move(lease.row, "found_again", silent_seconds=round(seconds))
     lease.row.unreachable_since = None

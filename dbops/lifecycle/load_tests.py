@@ -13,6 +13,7 @@ from dbops.engine.facts.instance import to_record
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
@@ -22,7 +23,11 @@ from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestRound, Res
 LoadTestLease: TypeAlias = Lease[LoadTest]
 #: The columns of an ended load test: no driver; its host is free for the next one.
 _OVER: dict[str, Any] = {**leases.NO_LEASE, "host_slot": None, "waiting_for": "", "unreachable_since": None}
-_ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "was stopped"}
+_ENDED = {
+    RunStatus.SUCCEEDED: phrase("succeeded"),
+    RunStatus.FAILED: phrase("failed"),
+    RunStatus.CANCELLED: phrase("was stopped"),
+}
 
 
 def queue(
@@ -59,7 +64,7 @@ def queue(
             plan=to_record(plan),
             fingerprint=plan.fingerprint,
         )
-    log_event(load_test, f"Requested by {by}: {reason}")
+    log_event(load_test, phrase("Requested by {by}: {reason}", by=by, reason=reason))
     return load_test
 
 
@@ -87,8 +92,16 @@ def start(load_test: LoadTest) -> bool:
             )
             if begun:
                 there = load_test.generator_host
-                generator = f", its load generator on {there.name}" if there else ""
-                log_event(load_test, f"Load test {load_test.pk} started on {load_test.host.name}{generator}.")
+                generator = phrase(", its load generator on {host}", host=there.name) if there else ""
+                log_event(
+                    load_test,
+                    phrase(
+                        "Load test {test} started on {host}{generator}.",
+                        test=load_test.pk,
+                        host=load_test.host.name,
+                        generator=generator,
+                    ),
+                )
                 audit_move(load_test, "started")
     except IntegrityError:
         return False
@@ -140,7 +153,11 @@ def finish(lease: LoadTestLease, status: RunStatus, text: str, update: Update) -
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
     with transaction.atomic():
         leases.finish(lease, status, update, **_OVER)
-        log_event(load_test, f"Load test {load_test.pk} {_ENDED[status]}. {text}", level=level)
+        log_event(
+            load_test,
+            phrase("Load test {test} {ended}. {text}", test=load_test.pk, ended=_ENDED[status], text=text),
+            level=level,
+        )
         audit_move(load_test, status.value, code=update.changes.get("error", {}).get("code", ""))
 
 
@@ -159,13 +176,17 @@ def cancel(load_test: LoadTest, by: str) -> bool:
         "revision": F("revision") + 1,
     }
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
-        text = f"Load test {load_test.pk} was cancelled by {by} before it started."
+        text = phrase("Load test {test} was cancelled by {by} before it started.", test=load_test.pk, by=by)
     elif rows.filter(status=RunStatus.LOST).update(**ended, has_leftovers=True):
-        text = f"Load test {load_test.pk} was ended by {by} while the host was unreachable. Processes may still be running there."
+        text = phrase(
+            "Load test {test} was ended by {by} while the host was unreachable. Processes may still be running there.",
+            test=load_test.pk,
+            by=by,
+        )
     elif rows.filter(status=RunStatus.RUNNING, cancel_requested_at=None).update(
         cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1
     ):
-        text = f"Stop of load test {load_test.pk} requested by {by}."
+        text = phrase("Stop of load test {test} requested by {by}.", test=load_test.pk, by=by)
     else:
         return False
     log_event(load_test, text, level=Level.WARNING)
@@ -182,4 +203,11 @@ def leftovers(load_test: LoadTest) -> list[LoadTest]:
 def mark_removed(load_test: LoadTest) -> None:
     """Record that the leftovers of an ended load test were removed."""
     if LoadTest.objects.filter(pk=load_test.pk, has_leftovers=True).update(has_leftovers=False):
-        log_event(load_test, f"Removed the leftovers of load test {load_test.pk} on {load_test.host.name}.")
+        log_event(
+            load_test,
+            phrase(
+                "Removed the leftovers of load test {test} on {host}.",
+                test=load_test.pk,
+                host=load_test.host.name,
+            ),
+        )

@@ -12,6 +12,7 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
+from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle import leases, row_comparisons
 from dbops.lifecycle.backup_runs import run_again
@@ -19,6 +20,7 @@ from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.leases import NO_LEASE, Lease, LeaseLost, audit_move, extend, mine
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import ExecutedCommand, Hold, InstanceState, Rebuild, RebuildEvent, RebuildStep
+from dbops.models.phrases import with_phrases
 
 #: Last line of a rebuild's history, by status.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
@@ -210,7 +212,11 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         raise LeaseLost
     before = Status(found)
     if not may_move(before, status):
-        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", cause=f"{before} may not become {status}")
+        raise Bug(
+            "rebuild.transition",
+            phrase("Ending rebuild {rebuild}", rebuild=lease.rebuild.pk),
+            cause=phrase("{before} may not become {status}", before=before, status=status),
+        )
     with transaction.atomic():
         moved = (
             mine(lease)
@@ -218,10 +224,10 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             .update(
                 status=status,
                 finished_at=clock.now(),
-                outcome=outcome,
                 target_slot=None,
                 sweep_due_at=clock.now() if needs_sweep else None,
                 revision=F("revision") + 1,
+                **with_phrases(outcome=outcome),
                 **NO_LEASE,
             )
         )
@@ -230,11 +236,9 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         pass_on_source(lease.rebuild)
         Hold.objects.filter(rebuild=lease.rebuild).delete()
         _probe_soon(lease.rebuild)
-        log_event(
-            lease.rebuild,
-            f"The {lease.rebuild.traits.noun} has {_ended(status)}. {outcome}",
-            level=LEVELS.get(status, Level.ERROR),
-        )
+        noun, ended = Phrase(lease.rebuild.traits.noun, {}), _ended(status)
+        text = phrase("The {noun} has {ended}. {outcome}", noun=noun, ended=ended, outcome=outcome)
+        log_event(lease.rebuild, text, level=LEVELS.get(status, Level.ERROR))
         run_again(lease.rebuild)
         comparison = row_comparisons.queue(lease.rebuild) if status is Status.SUCCEEDED else None
         append(
@@ -270,4 +274,6 @@ def _audit_detail(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
 
 
 def _ended(status: Status) -> str:
-    return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(status, "failed")
+    return {Status.SUCCEEDED: phrase("succeeded"), Status.CANCELLED: phrase("been cancelled")}.get(
+        status, phrase("failed")
+    )

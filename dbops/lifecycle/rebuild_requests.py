@@ -24,6 +24,7 @@ from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.leases import audit_move
 from dbops.lifecycle.shared_reads import lock_with_followers, promote_follower
 from dbops.models import BackupRun, BackupSchedule, Instance, Rebuild, RebuildStep
+from dbops.models.phrases import with_phrases
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,9 @@ def queue(
     except IntegrityError as error:
         raise _busy(target) from error
     _write_steps(rebuild, plan, skips)
-    log_event(
-        rebuild,
-        f"Requested by {actor.get_username()}: {reason}{f' ({begin.description})' if begin.description else ''}",
-    )
+    start = f" ({begin.description})" if begin.description else ""
+    by = actor.get_username()
+    log_event(rebuild, phrase("Requested by {by}: {reason}{start}", by=by, reason=reason, start=start))
     return rebuild
 
 
@@ -205,8 +205,8 @@ def end_queued(
                 finished_at=now,
                 target_slot=None,
                 waiting_for="",
-                outcome="Nothing was changed on any host.",
                 revision=F("revision") + 1,
+                **with_phrases(outcome=phrase("Nothing was changed on any host.")),
             )
         )
         if moved:
@@ -231,7 +231,7 @@ def request_cancel(rebuild: Rebuild, by: str) -> bool:
             revision=F("revision") + 1,
         )
         if asked:
-            log_event(rebuild, f"Cancel requested by {by}.", level=Level.WARNING)
+            log_event(rebuild, phrase("Cancel requested by {by}.", by=by), level=Level.WARNING)
     if asked:
         announce_later(rebuild.pk)
     return bool(asked)

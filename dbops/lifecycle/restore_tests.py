@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 
 from dbops.database import clock
 from dbops.database.errors import locked
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases, load_tests
 from dbops.lifecycle.events import log_event, revision_update
@@ -49,7 +50,11 @@ def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
     if chosen and host.name != chosen:
         log_event(
             restore_test,
-            f"{chosen}, the chosen host for restore tests of this cluster, is not in the inventory. The test runs on {host.name}.",
+            phrase(
+                "{chosen}, the chosen host for restore tests of this cluster, is not in the inventory. The test runs on {host}.",
+                chosen=chosen,
+                host=host.name,
+            ),
             level=Level.WARNING,
         )
     revision_update(restore_test)
@@ -90,7 +95,12 @@ def start(restore_test: RestoreTest) -> bool:
             if begun:
                 log_event(
                     restore_test,
-                    f"Restore test {restore_test.pk} started on {restore_test.host.name}{_from_where(restore_test)}.",
+                    phrase(
+                        "Restore test {test} started on {host}{source}.",
+                        test=restore_test.pk,
+                        host=restore_test.host.name,
+                        source=_from_where(restore_test),
+                    ),
                 )
                 revision_update(restore_test)
     except IntegrityError:
@@ -100,7 +110,7 @@ def start(restore_test: RestoreTest) -> bool:
 
 def _from_where(restore_test: RestoreTest) -> str:
     holder = restore_test.source.host
-    return "" if holder.pk == restore_test.host_id else f", with the file on {holder.name}"
+    return "" if holder.pk == restore_test.host_id else phrase(", with the file on {host}", host=holder.name)
 
 
 def delay(restore_test: RestoreTest, why: str) -> None:
@@ -129,12 +139,25 @@ def finish(lease: RestoreTestLease, status: RunStatus, text: str, update: Update
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
     with transaction.atomic():
         leases.finish(lease, status, update, **_OVER)
-        log_event(restore_test, f"Restore test {restore_test.pk} {_ENDED[status]}. {text}", level=level)
+        log_event(
+            restore_test,
+            phrase(
+                "Restore test {test} {ended}. {text}",
+                test=restore_test.pk,
+                ended=_ENDED[status],
+                text=text,
+            ),
+            level=level,
+        )
         revision_update(restore_test)
         audit_move(restore_test, status.value, code=update.changes.get("error", {}).get("code", ""))
 
 
-_ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "stopped"}
+_ENDED = {
+    RunStatus.SUCCEEDED: phrase("succeeded"),
+    RunStatus.FAILED: phrase("failed"),
+    RunStatus.CANCELLED: phrase("stopped"),
+}
 
 
 def stop(restore_test: RestoreTest, by: str) -> bool:
@@ -146,13 +169,17 @@ def stop(restore_test: RestoreTest, by: str) -> bool:
     rows = locked(RestoreTest, restore_test.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
-        text = f"Restore test {restore_test.pk} was cancelled by {by} before it started."
+        text = phrase("Restore test {test} was cancelled by {by} before it started.", test=restore_test.pk, by=by)
     elif rows.filter(status=RunStatus.LOST).update(**ended, has_leftovers=True):
-        text = f"Restore test {restore_test.pk} was ended by {by} while the host was unreachable. Processes may still be running there."
+        text = phrase(
+            "Restore test {test} was ended by {by} while the host was unreachable. Processes may still be running there.",
+            test=restore_test.pk,
+            by=by,
+        )
     elif rows.filter(status=RunStatus.RUNNING, cancel_requested_at=None).update(
         cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now
     ):
-        text = f"Stop of restore test {restore_test.pk} requested by {by}."
+        text = phrase("Stop of restore test {test} requested by {by}.", test=restore_test.pk, by=by)
     else:
         return False
     log_event(restore_test, text, level=Level.WARNING)
@@ -169,5 +196,12 @@ def leftovers(restore_test: RestoreTest) -> list[RestoreTest]:
 def mark_removed(restore_test: RestoreTest) -> None:
     """Record that the leftovers of an ended restore test were removed."""
     if RestoreTest.objects.filter(pk=restore_test.pk, has_leftovers=True).update(has_leftovers=False):
-        log_event(restore_test, f"Removed the leftovers of restore test {restore_test.pk} on {restore_test.host.name}.")
+        log_event(
+            restore_test,
+            phrase(
+                "Removed the leftovers of restore test {test} on {host}.",
+                test=restore_test.pk,
+                host=restore_test.host.name,
+            ),
+        )
         revision_update(restore_test)

@@ -62,7 +62,7 @@ def queue(rebuild: Rebuild) -> RowComparison | None:
         queued_at=clock.now(),
         checkpoint={name: known[name] for name in TAKEN_OVER if name in known},
     )
-    log_event(comparison, "The comparison of all rows continues in the background.")
+    log_event(comparison, phrase("The comparison of all rows continues in the background."))
     return comparison
 
 
@@ -199,7 +199,11 @@ def _end_at_once(
     rows = RowComparison.objects.filter(pk=comparison.pk, status__in=statuses)
     if not rows.update(**{**ended, "error": error, "checkpoint": checkpoint, **changes}):
         return False
-    log_event(comparison, f"The comparison of all rows ended. {error['cause'] or error['state']}", level=Level.WARNING)
+    log_event(
+        comparison,
+        phrase("The comparison of all rows ended. {cause}", cause=error["cause"] or error["state"]),
+        level=Level.WARNING,
+    )
     return True
 
 
@@ -219,7 +223,9 @@ def cancel(comparison: RowComparison, by: str) -> bool:
         cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now, revision=F("revision") + 1
     )
     if asked:
-        log_event(comparison, f"{by} requested the end of the comparison of all rows.", level=Level.WARNING)
+        log_event(
+            comparison, phrase("{by} requested the end of the comparison of all rows.", by=by), level=Level.WARNING
+        )
     return bool(asked)
 
 
@@ -253,7 +259,11 @@ def finish(
             raise LeaseLost
         found, stored = row
         if not may_end(RunStatus(found), status):
-            raise Bug("rebuild.transition", f"Ending {comparison}", cause=f"{found} may not become {status}")
+            raise Bug(
+                "rebuild.transition",
+                phrase("Ending {comparison}", comparison=comparison),
+                cause=phrase("{found} may not become {status}", found=found, status=status),
+            )
         checkpoint = _without_keys(update.changes.get("checkpoint", stored))
         ended = {"status": status, "finished_at": clock.now(), "error": error, "checkpoint": checkpoint}
         mine(lease).update(**{**update.changes, **_OVER, **ended, "revision": F("revision") + 1})

@@ -124,7 +124,11 @@ def _continue(run: BackupRun, report: RunReport, now: datetime) -> None:
 def _end(run: BackupRun, report: RunReport, now: datetime) -> None:
     status = report.exit_status
     succeeded = status == 0
-    words = "The command succeeded." if succeeded else f"The command failed with exit status {status}."
+    words = (
+        phrase("The command succeeded.")
+        if succeeded
+        else phrase("The command failed with exit status {status}.", status=status)
+    )
     change(
         run,
         status=RunStatus.SUCCEEDED if succeeded else RunStatus.FAILED,
@@ -154,7 +158,7 @@ def _end_silent(run: BackupRun, now: datetime) -> bool:
         run.refresh_from_db()
         if run.status not in RUN_ACTIVE or run.last_seen_at is None or now - run.last_seen_at < _patience(run):
             return False
-        text = "Its host stopped reporting. The result of the backup is unknown."
+        text = phrase("Its host stopped reporting. The result of the backup is unknown.")
         end_unknown(run, run.last_seen_at, text)
         return True
 

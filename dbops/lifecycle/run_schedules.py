@@ -12,6 +12,7 @@ from django.db.models import F
 
 from dbops.database import clock
 from dbops.engine.backups.matching import EARLY, fits
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Level, RunBy, RunOrigin, RunStatus
 from dbops.lib.cron import BadSchedule, last_due, next_due
 from dbops.lifecycle.run_flags import figures
@@ -21,10 +22,6 @@ log = logging.getLogger(__name__)
 
 #: Maximum number of rows of one schedule per pass.
 MISSED_AT_ONCE = 24
-SEEN_NOTHING = (
-    "The backup was due, but no probe or report saw it while the host was observed. Probes can miss runs shorter than"
-    " {seconds} s: report them with dbops-backup-report."
-)
 
 
 def assign_schedule(run: BackupRun, *, schedule_id: int | None = None) -> None:
@@ -69,7 +66,7 @@ def _claim(run: BackupRun, schedule: BackupSchedule, due: datetime) -> bool:
         run.refresh_from_db(fields=["schedule", "due_at"])
         return False
     if gone:
-        text = "This due time was recorded as missed before the run started."
+        text = phrase("This due time was recorded as missed before the run started.")
         BackupEvent.objects.create(run=run, at=clock.now(), level=Level.WARNING, text=text)
     return True
 
@@ -126,7 +123,11 @@ def _miss(schedule: BackupSchedule, due: datetime, now: datetime) -> bool:
     """Record a missed due time, once."""
     if not _would_be_seen(schedule):
         return False
-    text = SEEN_NOTHING.format(seconds=2 * settings.PROBE_INTERVAL_SECONDS)
+    text = phrase(
+        "The backup was due, but no probe or report saw it while the host was observed. Probes can miss runs shorter than"
+        " {seconds} s: report them with dbops-backup-report.",
+        seconds=2 * settings.PROBE_INTERVAL_SECONDS,
+    )
     with transaction.atomic():
         run = create_due_run(schedule, RunOrigin.OBSERVED, RunStatus.MISSED, due, finished_at=now, outcome=text)
         if run is not None:

@@ -11,6 +11,7 @@ from django.db.models import F, Q, QuerySet
 
 from dbops.database import clock
 from dbops.database.errors import locked
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.shared_read import FOLLOWERS
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle.events import announce_later, log_event
@@ -50,8 +51,24 @@ def join(rebuild: Rebuild, leader: Rebuild, by: str) -> bool:
             # checked after its row was written: a concurrent join writes that row too, and has either committed or comes later
             if _followers(rebuild).exists():
                 raise _Late
-            log_event(rebuild, f"Joined by {by} to rebuild {leader.pk}: one read of {leader.source.name} for both.")
-            log_event(leader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
+            log_event(
+                rebuild,
+                phrase(
+                    "Joined by {by} to rebuild {leader}: one read of {source} for both.",
+                    by=by,
+                    leader=leader.pk,
+                    source=leader.source.name,
+                ),
+            )
+            log_event(
+                leader,
+                phrase(
+                    "Rebuild {rebuild} ({target}) was joined to this one by {by}.",
+                    rebuild=rebuild.pk,
+                    target=rebuild.target.name,
+                    by=by,
+                ),
+            )
     except _Late:
         return False
     for row in (rebuild, leader):
@@ -107,8 +124,15 @@ def promote_follower(rebuild: Rebuild) -> None:
                 "start_after_run": follower.start_after_run_id or rebuild.start_after_run_id,
             }
         if queued.update(leader=leader, waiting_for="", revision=F("revision") + 1, **wishes):
-            who = "this one reads" if leader is None else f"rebuild {leader.pk} reads"
-            log_event(follower, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
+            who = phrase("this one reads") if leader is None else phrase("rebuild {leader} reads", leader=leader.pk)
+            log_event(
+                follower,
+                phrase(
+                    "Rebuild {rebuild}, which was to read the source, has ended: {who} instead.",
+                    rebuild=rebuild.pk,
+                    who=who,
+                ),
+            )
             announce_later(follower.pk)
 
 

@@ -11,6 +11,7 @@ from django.db.models import Case, F, QuerySet, Value, When
 from dbops.database import clock
 from dbops.database.errors import locked, lost_a_race
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.scheduler import JobKind, hold_reason
 from dbops.engine.states import LATE, Approval, Status
 from dbops.lifecycle import row_comparisons
@@ -131,9 +132,13 @@ def _waits_for_approval(rebuild: Rebuild) -> bool:
 def _started(row: Rebuild | BackupRun, now: datetime) -> str:
     if isinstance(row, BackupRun):
         late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
-        return f"Started, {late:.0f} s after it was due." if late else "Started."
+        return phrase("Started, {seconds} s after it was due.", seconds=f"{late:.0f}") if late else phrase("Started.")
     after = row.start_after_run
-    return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
+    return (
+        phrase("Started, as backup run {run} has ended: {status}.", run=after.pk, status=after.status)
+        if after
+        else phrase("Started.")
+    )
 
 
 def _audited_start(row: Rebuild | BackupRun) -> dict[str, Any]:
@@ -200,4 +205,4 @@ def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, s
     new = Case(*(When(pk__in=keys, then=Value(reason)) for reason, keys in by_reason.items()))
     rows: QuerySet[Any] = model._default_manager.filter(pk__in=reasons)
     rows.update(waiting_for=new, revision=F("revision") + 1)
-    log_events(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
+    log_events(model, {pk: phrase("Waiting: {reason}.", reason=reason) for pk, reason in reasons.items()})

@@ -94,7 +94,7 @@ def _read(path: VaultPath, column: Any) -> str:
     try:
         column.check_text(found)
     except ValueError as error:
-        raise NoAccess("vault.bad_value", reading(path), cause=str(error)) from None
+        raise NoAccess("vault.bad_value", reading(path), cause=error.args[0]) from None
     return found
 
 
@@ -120,8 +120,12 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
     except InvalidToken as error:
         raise Refused(
             "secret.lost",
-            f"Reading the {column.verbose_name} of {getattr(row, 'name', row)}",
-            cause="the current keys cannot decrypt it",
+            phrase(
+                "Reading the {column} of {row}",
+                column=column.verbose_name,
+                row=getattr(row, "name", row),
+            ),
+            cause=phrase("the current keys cannot decrypt it"),
         ) from error
 
 

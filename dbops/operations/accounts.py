@@ -9,7 +9,7 @@ from django.db import transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.security.permissions import GROUPS, make_groups
 
 
@@ -98,9 +98,9 @@ def check_account(user: User, name: str, group: str, password: str) -> None:
     try:
         User._meta.get_field("username").clean(name, user)
     except ValidationError as error:
-        problems += [f"name: {message}" for message in error.messages]
+        problems += [phrase("name: {message}", message=message) for message in error.messages]
     if group not in GROUPS:
-        problems.append(f"group: {group!r} is neither {' nor '.join(GROUPS)}")
+        problems.append(phrase("group: {group} is neither {groups}", group=repr(group), groups=" nor ".join(GROUPS)))
     _refuse(phrase("Saving the account {name}", name=f"{name!r}"), [*problems, *_password_problems(user, password)])
 
 
@@ -113,7 +113,7 @@ def _password_problems(user: User, password: str) -> list[str]:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        return [f"password: {message}" for message in error.messages]
+        return [phrase("password: {message}", message=message) for message in error.messages]
     return []
 
 
@@ -122,5 +122,5 @@ def _refuse(operation: str, problems: list[str]) -> None:
         raise Refused(
             "account.invalid",
             operation,
-            cause=" ".join(problems),
+            cause=joined(problems),
         )

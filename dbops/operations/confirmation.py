@@ -2,7 +2,7 @@
 
 from dbops.engine.access.tickets import ticket_problem
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.models import Cluster, Instance
 from dbops.operations.audit import NO_REASON, says_why
@@ -36,7 +36,9 @@ def check_ticket(operation: str, target: Instance, ticket: str) -> None:
 def check_plan(operation: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and matches the plan that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
-        seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
+        seen = joined(
+            (phrase("{title}: {seen}", title=finding.title, seen=finding.seen) for finding in plan.refusals), "; "
+        )
         refused = Refused.unchanged("plan.refused", operation, seen)
         refused.audit_detail = {"findings": [finding.code for finding in plan.refusals]}
         raise refused

@@ -14,7 +14,7 @@ from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, problems
 from dbops.engine.load_tests.tidb_facts import tidb_problems
 from dbops.engine.load_tests.tidb_plan import plan_load
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.lifecycle import load_tests
 from dbops.loaders.load_tests import facts_of, limits
 from dbops.messaging.wakeups import nudge
@@ -122,7 +122,7 @@ def _must_be_typed(request: LoadTestRequest, typed_name: str, operation: str) ->
     """Refuse unless a person typed the name of what the load could harm: the host, or the TiDB cluster itself."""
     source = _source(request)
     is_cluster = source is not None and source.role == Instance.Roles.TIDB
-    name, what = (source.cluster.name, "cluster") if source and is_cluster else (request.host, "host")
+    name, what = (source.cluster.name, phrase("cluster")) if source and is_cluster else (request.host, phrase("host"))
     if typed_name != name:
         found = phrase(
             "the entered name is {typed_name}, the {what} is {name}",
@@ -139,16 +139,20 @@ def _places(request: LoadTestRequest) -> tuple[Instance, Host, Host | None]:
     """Return source, host, and the load generator's host if that is another one."""
     operation = phrase("Planning a load test on {host}", host=request.host)
     if found := problems(request):
-        raise Refused.unchanged("load_test.request", operation, "; ".join(found))
+        raise Refused.unchanged("load_test.request", operation, joined(found, "; "))
     source = _source(request)
     host = Host.objects.filter(name=request.host).first()
     if source is None or host is None:
-        missing = f"instance {request.source!r}" if source is None else f"host {request.host!r}"
+        missing = (
+            phrase("instance {source}", source=repr(request.source))
+            if source is None
+            else phrase("host {host}", host=repr(request.host))
+        )
         raise Refused.unchanged(
             "load_test.not_found", operation, phrase("{missing} is not in the inventory", missing=missing)
         )
     if source.role == Instance.Roles.TIDB and (found := tidb_problems(request)):
-        raise Refused.unchanged("load_test.tidb", operation, "; ".join(found))
+        raise Refused.unchanged("load_test.tidb", operation, joined(found, "; "))
     there = Host.objects.filter(name=request.generator_host).first() if request.is_tunnelled else None
     if request.is_tunnelled and there is None:
         raise Refused.unchanged(
@@ -196,7 +200,7 @@ def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str,
 def _check(plan: LoadTestPlan, fingerprint: str) -> None:
     operation = phrase("Requesting a load test on {host}", host=plan.host)
     if plan.refusals:
-        refused = Refused.unchanged("load_test.refused", operation, " ".join(one.text for one in plan.refusals))
+        refused = Refused.unchanged("load_test.refused", operation, joined(one.text for one in plan.refusals))
         refused.audit_detail = {"findings": [one.code for one in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:

@@ -312,7 +312,9 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
                 "Enter {priorities} to {priorities_2}.", priorities=PRIORITIES[0], priorities_2=PRIORITIES[-1]
             ),
         )
-    _move(actor, rebuild, priority, operation, "Priority changed from {1} to {0} by {2}.")
+    before, by = rebuild.priority, actor.get_username()
+    text = phrase("Priority changed from {before} to {priority} by {by}.", before=before, priority=priority, by=by)
+    _move(actor, rebuild, priority, operation, text)
 
 
 def move_first(*, actor: User, rebuild: Rebuild) -> None:
@@ -331,13 +333,19 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
             before.append(0)  # the priority of every backup run
         priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
-        _move(actor, rebuild, priority, operation, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
+        text = phrase(
+            "Moved to the front of the queue by {by} (priority {priority}, was {before}).",
+            by=actor.get_username(),
+            priority=priority,
+            before=rebuild.priority,
+        )
+        _move(actor, rebuild, priority, operation, text)
 
 
 def _move(actor: User, rebuild: Rebuild, priority: int, operation: str, text: str) -> None:
     name, before = actor.get_username(), rebuild.priority
     with transaction.atomic():
-        moved = rebuild_requests.reprioritize(rebuild, priority, text.format(priority, before, name))
+        moved = rebuild_requests.reprioritize(rebuild, priority, text)
         if moved:
             append(
                 actor=name,

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from django.conf import settings
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AuditName, Cluster
 
 ACTION = "sample.generated"
 FRESH_SECONDS = 5.0
-OPERATION = "Reading this database"
+OPERATION = phrase("Reading this database")
 
 
 def is_sample() -> bool:
@@ -30,16 +31,23 @@ def database_mismatch() -> Refused | None:
     if is_sample() == settings.SAMPLE or (settings.SAMPLE and not Cluster.objects.exists()):
         return None
     if settings.SAMPLE:
-        found = "DBOPS_SAMPLE is 1, and what this database holds was not generated: real machines would be shown as invented"
-        way_out = "start it without DBOPS_SAMPLE"
+        found = phrase(
+            "DBOPS_SAMPLE is 1, and what this database holds was not generated: real machines would be shown as invented"
+        )
+        way_out = phrase("start it without DBOPS_SAMPLE")
     else:
-        found = "the database contains the sample, but DBOPS_SAMPLE is not 1: generated history would appear as real"
-        way_out = "set DBOPS_SAMPLE=1"
+        found = phrase(
+            "the database contains the sample, but DBOPS_SAMPLE is not 1: generated history would appear as real"
+        )
+        way_out = phrase("set DBOPS_SAMPLE=1")
     return Refused(
         "sample.wrong_database",
         OPERATION,
         cause=found,
-        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
+        next_step=phrase(
+            "Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
+            way_out=way_out,
+        ),
     )
 
 

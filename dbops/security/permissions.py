@@ -8,6 +8,7 @@ from django.db.models import Q, QuerySet
 
 from dbops.engine.access.roles import NO_ROLES, ON_CLUSTERS, AccessRole, Action, HeldRoles, may
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.security.login_settings import GROUPS as GROUPS
 from dbops.security.login_settings import OPERATOR as OPERATOR
 from dbops.security.login_settings import SUPERUSER
@@ -84,8 +85,12 @@ def require(user: AbstractBaseUser | AnonymousUser, action: Action, operation: s
     if settings.SAMPLE:
         raise sample_refusal(operation)
     if not is_allowed(user, action, cluster):
-        where = "everywhere" if cluster is None else "on this cluster"
-        raise Refused("access.denied", operation, cause=f"{user} may not {action} {where}")
+        where = phrase("everywhere") if cluster is None else phrase("on this cluster")
+        raise Refused(
+            "access.denied",
+            operation,
+            cause=phrase("{user} may not {action} {where}", user=user, action=action, where=where),
+        )
 
 
 def require_operator(user: AbstractBaseUser | AnonymousUser, operation: str, cluster: int | None = None) -> None:
@@ -120,7 +125,7 @@ def sample_refusal(operation: str) -> Refused:
     return Refused(
         "sample.read_only",
         operation,
-        cause="this is the sample, with generated history and no real servers",
+        cause=phrase("this is the sample, with generated history and no real servers"),
     )
 
 

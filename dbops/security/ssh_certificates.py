@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from dbops.engine.errors import Refused
 from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities, HostKey, fingerprint_of, parse_host_key
+from dbops.engine.phrases import phrase
 
 #: Before a key that proves nothing any more, as in known_hosts.
 REVOKED = "@revoked"
@@ -51,7 +52,9 @@ def read_certificate(text: str) -> UserCertificate:
         key = found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise Refused(
-            "ssh.bad_certificate", "Reading an SSH certificate", cause=str(error) or "its signature is wrong"
+            "ssh.bad_certificate",
+            phrase("Reading an SSH certificate"),
+            cause=str(error) or phrase("its signature is wrong"),
         ) from None
     return UserCertificate(
         text=text.strip(),
@@ -124,7 +127,9 @@ def check_host_certificate(
             raise ValueError("it is not valid at this time")
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise Refused(
-            "ssh.host_certificate", "Checking the certificate of a host", cause=str(error) or "its signature is wrong"
+            "ssh.host_certificate",
+            phrase("Checking the certificate of a host"),
+            cause=str(error) or phrase("its signature is wrong"),
         ) from None
     validity = CertificateFacts(_begin_of(found), _end_of(found))
     return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, validity, fingerprint_of(signer))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.security.vault_paths import VaultPath
 from dbops.security.vault_settings import VaultSettings
 
@@ -57,9 +58,11 @@ class Vault:
         """
         found = self._fields(path.path, is_fresh=is_fresh).get(path.field)
         if found is None:
-            raise NoAccess("vault.missing", reading(path), cause=f"the secret has no field {path.field}")
+            raise NoAccess(
+                "vault.missing", reading(path), cause=phrase("the secret has no field {field}", field=path.field)
+            )
         if not isinstance(found, str) or not found.strip():
-            raise NoAccess("vault.bad_value", reading(path), cause="the field is empty, or not text")
+            raise NoAccess("vault.bad_value", reading(path), cause=phrase("the field is empty, or not text"))
         return found.removesuffix("\n")
 
     def has(self, path: VaultPath) -> bool:
@@ -129,7 +132,9 @@ def vault() -> Vault:
     global _vault  # noqa: PLW0603 - one a process
     given: VaultSettings = settings.VAULT
     if not given:
-        raise NoAccess("vault.off", "Reading a secret from Vault", cause="DBOPS_VAULT_ADDRESS is not set")
+        raise NoAccess(
+            "vault.off", phrase("Reading a secret from Vault"), cause=phrase("DBOPS_VAULT_ADDRESS is not set")
+        )
     found = _vault
     if found is None or found.settings != given or found.process != os.getpid():
         found = _vault = Vault(given)
@@ -138,4 +143,4 @@ def vault() -> Vault:
 
 def reading(path: str) -> str:
     """Return the name of the operation, for errors."""
-    return f"Reading {path} from Vault"
+    return phrase("Reading {path} from Vault", path=path)

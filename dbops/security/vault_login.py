@@ -14,11 +14,12 @@ import hvac
 from hvac import exceptions
 
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.security.key_file import Stamp, stamp_of
 from dbops.security.secret_files import read_secret
 from dbops.security.vault_settings import VaultSettings
 
-LOGGING_IN = "Logging in to Vault"
+LOGGING_IN = phrase("Logging in to Vault")
 MOST_CHARACTERS = 200
 
 
@@ -148,12 +149,12 @@ def _as_errors(operation: str) -> Iterator[None]:
             raise Unreachable("vault.certificate", operation, cause=type(error).__name__) from None
         raise Unreachable("vault.unreachable", operation, cause=type(error).__name__) from None
     except (KeyError, TypeError, AttributeError):
-        raise Unreachable("vault.unreachable", operation, cause="its answer is not one of Vault") from None
+        raise Unreachable("vault.unreachable", operation, cause=phrase("its answer is not one of Vault")) from None
 
 
 def _of_answer(operation: str, error: exceptions.VaultError) -> DbopsError:
     if not _is_of_vault(error):
-        return Unreachable("vault.unreachable", operation, cause="its answer is not one of Vault")
+        return Unreachable("vault.unreachable", operation, cause=phrase("its answer is not one of Vault"))
     errors = error.errors or []
     said = " ".join(" ".join(map(str, errors)).split())[:MOST_CHARACTERS]
     if isinstance(error, exceptions.VaultDown | exceptions.VaultNotInitialized):
@@ -166,7 +167,9 @@ def _of_answer(operation: str, error: exceptions.VaultError) -> DbopsError:
     if is_refusal:
         return NoAccess("vault.denied", operation, cause=said)
     if isinstance(error, exceptions.InvalidPath):
-        return NoAccess("vault.missing", operation, cause="there is no such secret, or its newest version is deleted")
+        return NoAccess(
+            "vault.missing", operation, cause=phrase("there is no such secret, or its newest version is deleted")
+        )
     return Unreachable("vault.unreachable", operation, cause=said or type(error).__name__)
 
 

@@ -9,6 +9,7 @@ from dbops.drivers.siem import deliver
 from dbops.engine.audit.chain import ChainEntry, canonical
 from dbops.engine.audit.sinks import read_address
 from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.lifecycle import audit_sinks
 from dbops.models import AuditEntry, AuditSink
 
@@ -39,8 +40,10 @@ def send_new(sink_id: int, *, seconds: float) -> int:
         log.warning("audit sink %s: %s", sink.name, error)
         audit_sinks.mark_failed(sink, error)
     except Exception as error:  # also the end of the task's time: looking up a name can take long
-        cause = f"the delivery was ended ({type(error).__name__})"
-        audit_sinks.mark_failed(sink, Unreachable("audit.sink_unreachable", "Sending audit entries", cause=cause))
+        cause = phrase("the delivery was ended ({name})", name=type(error).__name__)
+        audit_sinks.mark_failed(
+            sink, Unreachable("audit.sink_unreachable", phrase("Sending audit entries"), cause=cause)
+        )
         raise
     finally:
         audit_sinks.release(sink)

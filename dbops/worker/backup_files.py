@@ -9,6 +9,7 @@ from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.backups.retention import StoredBackup, spared, to_remove
 from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Level
 from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.lifecycle import backup_runs
@@ -41,14 +42,17 @@ class BackupFiles:
                 raise
             except DbopsError as error:
                 self.journal.say(
-                    f"Could not remove the leftovers of backup run {dead.pk}: {error}", level=Level.WARNING
+                    phrase("Could not remove the leftovers of backup run {run}: {error}", run=dead.pk, error=error),
+                    level=Level.WARNING,
                 )
                 continue
             if is_final_kept and "final" in dead.checkpoint:
-                self.journal.say(f"The file of backup run {dead.pk} is kept until this run succeeds.")
+                self.journal.say(phrase("The file of backup run {run} is kept until this run succeeds.", run=dead.pk))
             else:
-                backup_runs.mark_removed(dead, f"Backup run {self.run.pk} removed the leftovers on the host.")
-                self.journal.say(f"Removed the leftovers of backup run {dead.pk}.")
+                backup_runs.mark_removed(
+                    dead, phrase("Backup run {run} removed the leftovers on the host.", run=self.run.pk)
+                )
+                self.journal.say(phrase("Removed the leftovers of backup run {run}.", run=dead.pk))
 
     def remove_superfluous(self, context: BackupContext) -> None:
         """Remove files that this backup replaces, after it was recorded and flagged: it may be of an emptied server.
@@ -56,20 +60,24 @@ class BackupFiles:
         Problems do not affect the new backup: the next run removes the rest.
         """
         if why := self._why_all_is_kept():
-            text = f"Older backups are kept: {why}. Check this backup; the next normal run removes them."
+            text = phrase(
+                "Older backups are kept: {why}. Check this backup; the next normal run removes them.", why=why
+            )
             self.journal.say(text, level=Level.WARNING)
             return
         try:
             self.remove_leftovers(is_final_kept=False)
         except Unreachable as error:
-            self.journal.say(f"Could not remove the leftovers of failed backups: {error}", level=Level.WARNING)
+            self.journal.say(
+                phrase("Could not remove the leftovers of failed backups: {error}", error=error), level=Level.WARNING
+            )
         self._remove_older(context)
 
     def _why_all_is_kept(self) -> str:
         """Return why this backup may be of the wrong data; empty if there is no sign."""
         run = self.run
         if RunFlag.SMALL in run.flags:
-            return f"this backup is unusually small ({run.bytes_written} bytes)"
+            return phrase("this backup is unusually small ({size} bytes)", size=run.bytes_written)
         changed = TopologyDifference.objects.filter(
             cluster_id=run.instance.cluster_id,
             subject=run.instance.name,
@@ -77,7 +85,7 @@ class BackupFiles:
             gone_at=None,
             accepted_at=None,
         )
-        return "the server or its data may have been replaced" if changed.exists() else ""
+        return phrase("the server or its data may have been replaced") if changed.exists() else ""
 
     def _remove_older(self, context: BackupContext) -> None:
         """Apply the schedule's retention."""
@@ -95,25 +103,43 @@ class BackupFiles:
             if item.instance_id == run.instance_id
         ]
         if stays := spared(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
-            text = f"{stays.path} of backup run {stays.pk} is kept until a newer backup of this schedule is restore-tested."
+            text = phrase(
+                "{path} of backup run {run} is kept until a newer backup of this schedule is restore-tested.",
+                path=stays.path,
+                run=stays.pk,
+            )
             self.journal.say(text)
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             if old.pk in read:
                 self.journal.say(
-                    f"{old.path} of backup run {old.pk} is kept for now: a rebuild or restore test reads it."
+                    phrase(
+                        "{path} of backup run {run} is kept for now: a rebuild or restore test reads it.",
+                        path=old.path,
+                        run=old.pk,
+                    )
                 )
                 continue
             try:
                 end = remove(context, [old.path])[old.path]
             except DbopsError as error:
-                self.journal.say(f"Could not remove older backups: {error}", level=Level.WARNING)
+                self.journal.say(phrase("Could not remove older backups: {error}", error=error), level=Level.WARNING)
                 return
             if end is Removal.REMOVED:
-                text = f"Backup run {run.pk} removed {old.path}: {why}."
+                text = phrase("Backup run {by} removed {path}: {why}.", by=run.pk, path=old.path, why=why)
                 backup_runs.mark_removed(rows[old.pk], text)
-                self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
+                self.journal.say(
+                    phrase("Removed {path} of backup run {run}: {why}.", path=old.path, run=old.pk, why=why)
+                )
             elif end is Removal.ABSENT:
-                text = f"{old.path} of backup run {old.pk} is due for removal ({why}), but was not found."
+                text = phrase(
+                    "{path} of backup run {run} is due for removal ({why}), but was not found.",
+                    path=old.path,
+                    run=old.pk,
+                    why=why,
+                )
                 self.journal.say(text, level=Level.WARNING)
             else:
-                self.journal.say(f"Could not remove {old.path} of backup run {old.pk}.", level=Level.WARNING)
+                self.journal.say(
+                    phrase("Could not remove {path} of backup run {run}.", path=old.path, run=old.pk),
+                    level=Level.WARNING,
+                )

@@ -10,6 +10,7 @@ from dbops.database import clock
 from dbops.engine.backups.job import BackupContext, PublishedBackup, advance, clean_up
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
 from dbops.engine.facts.instance import from_record
+from dbops.engine.phrases import phrase
 from dbops.engine.states import BackupMethod, Role, RunStatus
 from dbops.lifecycle import backup_runs
 from dbops.lifecycle.backup_runs import RunLease
@@ -47,7 +48,9 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
             evidence=result.record,
             progress={"bytes": result.bytes, "total_bytes": result.bytes, "percent": 100.0},
         )
-        backup_runs.finish(self.lease, RunStatus.SUCCEEDED, f"Published as {result.path}.", self.journal.take())
+        backup_runs.finish(
+            self.lease, RunStatus.SUCCEEDED, phrase("Published as {path}.", path=result.path), self.journal.take()
+        )
         self.has_ended = True
         try:
             self.files.remove_superfluous(self.context)

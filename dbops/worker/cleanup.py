@@ -7,6 +7,7 @@ from dbops.database import clock
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
@@ -38,10 +39,11 @@ def sweep_one(rebuild_id: int) -> bool:
         for trouble in errors:
             log.info("sweeping rebuild %s: %s", rebuild_id, trouble)
         is_clean = not errors and not needs_sweep(run)
-        outcome = (
-            f"{describe_data_location(run)} {run.checkpoint.get('source_differs', '')}".strip() if is_clean else ""
-        )
+        outcome: str = ""
+        if is_clean:
+            parts = (describe_data_location(run), run.checkpoint.get("source_differs", ""))
+            outcome = joined(part for part in parts if part)
         if run.checkpoint.get("verified") and is_clean:
-            outcome = f"{rebuild.outcome} What was left on the hosts is cleaned up."
+            outcome = joined((rebuild.outcome, phrase("What was left on the hosts is cleaned up.")))
         cleanups.end_sweep(rebuild, redact_record(run.checkpoint, secrets, limit=None), outcome)
     return is_clean

@@ -13,6 +13,7 @@ from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.load_tests.digest_facts import SourceDigests
+from dbops.engine.phrases import phrase
 from dbops.loaders.accounts import secrets_of
 from dbops.models import DigestReading
 from dbops.models.digest_readings import OVER
@@ -42,7 +43,11 @@ def take_reading(reading_id: int) -> bool:
         secrets = secrets_of(row.instance.cluster)
         _end(row.pk, Statuses.FAILED, error=redact_record(error.as_record(), secrets))
     except BaseException as error:
-        _end(row.pk, Statuses.UNKNOWN, error=_unknown(f"its worker was ended ({type(error).__name__})").as_record())
+        _end(
+            row.pk,
+            Statuses.UNKNOWN,
+            error=_unknown(phrase("its worker was ended ({name})", name=type(error).__name__)).as_record(),
+        )
         raise
     return True
 
@@ -53,7 +58,11 @@ def readings_due(now: datetime) -> list[int]:
     lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - WAITS_AT_MOST)
     for row in DigestReading.objects.filter(lost):
         log.warning("reading %s of top statements was ended: no worker was at it", row.pk)
-        _end(row.pk, Statuses.UNKNOWN, error=_unknown("its worker was stopped, or none took it up in time").as_record())
+        _end(
+            row.pk,
+            Statuses.UNKNOWN,
+            error=_unknown(phrase("its worker was stopped, or none took it up in time")).as_record(),
+        )
     return list(DigestReading.objects.filter(status=Statuses.QUEUED).values_list("pk", flat=True))
 
 

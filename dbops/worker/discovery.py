@@ -9,6 +9,7 @@ from dbops.database import clock
 from dbops.drivers.discover import Bounds, discover
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.topology.nodes import Address
 from dbops.loaders.ssh_addresses import JUMPS, jump_of
@@ -68,8 +69,8 @@ def _open(row: Discovery, listed: dict[Address, Instance] | None, host: str, por
     if listed is not None and instance is None:
         raise Refused(
             "discovery.not_listed",
-            f"Reading {host}:{port}",
-            cause="the server is not in the inventory, and dbops sends stored accounts only to listed servers",
+            phrase("Reading {host}:{port}", host=host, port=port),
+            cause=phrase("the server is not in the inventory, and dbops sends stored accounts only to listed servers"),
         )
     if instance and instance.cluster_id == row.cluster_id and instance.address.casefold() == host.casefold():
         return open_database(instance, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS)

@@ -14,6 +14,7 @@ from django.db import connection
 from dbops.database import clock
 from dbops.database.errors import AWAY, mend_connection
 from dbops.engine.errors import Bug, Cancelled, DbopsError, NoAccess, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Jobs
 from dbops.engine.states import Status
 from dbops.lifecycle import leases
@@ -103,7 +104,9 @@ class Driver(ABC, Generic[Row, Result]):
         except Exception as error:  # an unexpected error may neither end the row nor keep it from being driven again
             log.exception("%s cannot be driven", lease.row)
             what = lease.row._meta.verbose_name
-            leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
+            leases.log_trouble(
+                lease, phrase("This {what} cannot be driven, and is tried again: {error}", what=what, error=error)
+            )
             wait = LOST_RETRY_SECONDS
         if wait is not None:
             leases.release_lease(lease, wait)
@@ -112,7 +115,12 @@ class Driver(ABC, Generic[Row, Result]):
     def drive(self, *, until: float) -> float | None:
         """Advance the row. Return seconds until the next tick is due, or ``None`` when the row has ended."""
         if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"Reattached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.journal.say(
+                phrase(
+                    "Reattached after {seconds} s.",
+                    seconds=f"{self.lease.reattached_after_seconds:.0f}",
+                )
+            )
             self.fence_last_driver()
         while time.monotonic() < until:
             try:
@@ -201,7 +209,9 @@ class Driver(ABC, Generic[Row, Result]):
         except Exception as error:
             log.exception("%s", self.row)
             found = f"{type(error).__name__}: {error}"
-            return self.begin_ending(Bug("bug", f"Driving {self.row}", cause=found, next_step="Please report this."))
+            return self.begin_ending(
+                Bug("bug", phrase("Driving {row}", row=self.row), cause=found, next_step=phrase("Please report this."))
+            )
         self.mark_reachable()
         return self.record(result)
 
@@ -213,7 +223,7 @@ class Driver(ABC, Generic[Row, Result]):
         silent = isinstance(error, NoAccess) or self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
-        text = f"{error} The job may still be running on the host. dbops retries."
+        text = phrase("{error} The job may still be running on the host. dbops retries.", error=error)
         return self.ask_again(text, is_refusal=isinstance(error, NoAccess))
 
     def _silent_seconds(self) -> float:

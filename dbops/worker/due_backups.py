@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from django.db import transaction
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RunBy, RunStatus
 from dbops.lib.cron import BadSchedule, due_times, next_due
 from dbops.lifecycle import backup_runs
@@ -85,5 +86,9 @@ def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[Backu
 
 def _miss(waiting: BackupRun, newest: datetime) -> None:
     why = f" ({waiting.waiting_for})" if waiting.waiting_for else ""
-    text = f"Still queued{why} at the next due time, {newest:%Y-%m-%d %H:%M} UTC. The next run takes its place."
+    text = phrase(
+        "Still queued{why} at the next due time, {newest} UTC. The next run takes its place.",
+        why=why,
+        newest=f"{newest:%Y-%m-%d %H:%M}",
+    )
     backup_runs.end_queued(waiting, RunStatus.MISSED, text)

@@ -2,6 +2,7 @@
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.hosts.jobs import RunJournal
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.result import ExpectedContents
 from dbops.engine.states import Level, RunStatus
 from dbops.models import RestoreTest
@@ -36,7 +37,7 @@ def _tables_of_source(restore_test: RestoreTest, journal: RunJournal) -> dict[tu
         finally:
             database.close()
     except DbopsError as error:
-        journal.say(f"Could not read the tables of the source: {error}", level=Level.WARNING)
+        journal.say(phrase("Could not read the tables of the source: {error}", error=error), level=Level.WARNING)
         return {}
     if len(rows) == TABLES_ASKED:
         return {}

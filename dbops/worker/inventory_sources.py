@@ -9,6 +9,7 @@ from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.inventory.address import read_address
 from dbops.engine.inventory.listing import BadListing, Listing
 from dbops.engine.inventory.readers import SourceKind, read_document
+from dbops.engine.phrases import phrase
 from dbops.lifecycle import inventory_sources
 from dbops.models import InventorySource
 
@@ -26,7 +27,7 @@ def read_source(source_id: int) -> bool:
         log.warning("inventory source %s: %s", source.name, error)
         inventory_sources.mark_failed(source, error)
     except Exception as error:  # also the end of the task's time: looking up a name can take long
-        cause = f"the reading was ended ({type(error).__name__})"
+        cause = phrase("the reading was ended ({name})", name=type(error).__name__)
         inventory_sources.mark_failed(source, Unreachable("inventory_source.unreachable", OPERATION, cause=cause))
         raise
     return True

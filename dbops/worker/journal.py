@@ -8,6 +8,7 @@ from typing import Any, Generic
 
 from dbops.database import clock
 from dbops.engine.errors import Cancelled, DbopsError
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.certificate.record import RECORD
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
@@ -124,14 +125,14 @@ class BackupJournal(RunRows[BackupRun]):
         return leases.heartbeat(self._lease, self.take()) and not self.checkpoint.get("publishing")
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("backup.cancelled", "Running the backup", cause="a person requested the stop")
+        return Cancelled("backup.cancelled", phrase("Running the backup"), cause=phrase("a person requested the stop"))
 
 
 class RestoreTestJournal(RunRows[RestoreTest]):
     """The journal of one restore test: its lines are in the history of the run that it tests."""
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        super().say(f"Restore test {self._lease.row.pk}: {text}", level=level)
+        super().say(phrase("Restore test {test}: {text}", test=self._lease.row.pk, text=text), level=level)
 
     def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
         return {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
@@ -141,7 +142,9 @@ class RestoreTestJournal(RunRows[RestoreTest]):
 
     def cancelled(self) -> Cancelled:
         return Cancelled(
-            "restore_test.cancelled", "Testing the restore of the backup", cause="a person requested the stop"
+            "restore_test.cancelled",
+            phrase("Testing the restore of the backup"),
+            cause=phrase("a person requested the stop"),
         )
 
 
@@ -155,7 +158,9 @@ class LoadTestJournal(RunRows[LoadTest]):
         return leases.heartbeat(self._lease, self.take())
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("load_test.cancelled", "Running the load test", cause="a person requested the stop")
+        return Cancelled(
+            "load_test.cancelled", phrase("Running the load test"), cause=phrase("a person requested the stop")
+        )
 
 
 class _RebuildRows(BufferedJournal):
@@ -169,7 +174,7 @@ class _RebuildRows(BufferedJournal):
         self._rebuild, self._update = rebuild, RebuildUpdate()
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("rebuild.cancelled", "Rebuilding", cause="a person requested the stop")
+        return Cancelled("rebuild.cancelled", phrase("Rebuilding"), cause=phrase("a person requested the stop"))
 
     def take(self) -> RebuildUpdate:
         update, self._update = self._update, RebuildUpdate()
@@ -249,8 +254,8 @@ class ComparisonJournal(BufferedJournal):
         self._lease, self._update = lease, ComparisonUpdate()
 
     def cancelled(self) -> Cancelled:
-        operation = f"Comparing all rows of {self._lease.comparison.target.name}"
-        return Cancelled("comparison.cancelled", operation, cause="a person requested the end")
+        operation = phrase("Comparing all rows of {target}", target=self._lease.comparison.target.name)
+        return Cancelled("comparison.cancelled", operation, cause=phrase("a person requested the end"))
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         event = RebuildEvent(

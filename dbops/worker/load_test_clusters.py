@@ -18,6 +18,7 @@ from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.tidb_cluster import claim, make_table, must_be_free, release
 from dbops.engine.load_tests.tidb_target import TidbTarget
+from dbops.engine.phrases import phrase
 from dbops.loaders.accounts import account_of
 from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import LoadTest
@@ -78,7 +79,13 @@ class TidbCluster:
                 self._checkpoint["claim"] = ""  # the server has said that it made nothing
                 raise
             self._checkpoint["claim"] = HELD
-            journal.say(f"The cluster {self._target.cluster} serves nothing. Made the schema {LOAD_SCHEMA} there.")
+            journal.say(
+                phrase(
+                    "The cluster {cluster} serves nothing. Made the schema {schema} there.",
+                    cluster=self._target.cluster,
+                    schema=LOAD_SCHEMA,
+                )
+            )
             journal.flush()
             make_table(database, self._request.workload)
         self._checkpoint["claim"] = READY
@@ -93,9 +100,15 @@ class TidbCluster:
         except Unreachable as error:
             if age < BLIND_SECONDS:
                 raise
-            found = f"it has not answered for {age:.0f} s, so dbops cannot see whether it serves: {error.cause}"
+            found = phrase(
+                "it has not answered for {age} s, so dbops cannot see whether it serves: {cause}",
+                age=f"{age:.0f}",
+                cause=error.cause,
+            )
             raise Refused(
-                "load_test.cluster_in_use", f"Watching the cluster {self._target.cluster}", cause=found
+                "load_test.cluster_in_use",
+                phrase("Watching the cluster {cluster}", cluster=self._target.cluster),
+                cause=found,
             ) from error
         return True
 
@@ -156,8 +169,19 @@ class TidbCluster:
         source, target = self._row.source, self._target
         now = (source.address, source.port, account_of(source, "load").user)
         if now != (target.address, target.port, target.user):
-            found = f"{source.name} was {target.user}@{target.address}:{target.port}, and is {now[2]}@{now[0]}:{now[1]}"
-            raise Refused("load_test.not_as_planned", f"Starting load test {self._row.pk}", cause=found)
+            found = phrase(
+                "{source} was {user}@{address}:{port}, and is {new_user}@{new_address}:{new_port}",
+                source=source.name,
+                user=target.user,
+                address=target.address,
+                port=target.port,
+                new_user=now[2],
+                new_address=now[0],
+                new_port=now[1],
+            )
+            raise Refused(
+                "load_test.not_as_planned", phrase("Starting load test {test}", test=self._row.pk), cause=found
+            )
 
 
 def leave_cluster_of(dead: LoadTest) -> None:

@@ -14,6 +14,7 @@ from dbops.engine.load_tests.job import OF_LOAD_TEST
 from dbops.engine.load_tests.job_files import generator_files
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.job import remove_leftovers
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.states import Level
@@ -44,7 +45,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
             return []
         there, here = host_facts(load_test.generator_host), host_facts(load_test.host)
         if there is None or here is None:
-            raise Refused("load_test.host", self._operation, cause="the last probe of a host did not read it")
+            raise Refused("load_test.host", self._operation, cause=phrase("the last probe of a host did not read it"))
         ciphers = choose_ciphers(there, here, None)
         return self._to_generator(load_test, load_test.generator_host).pull(ciphers, attempts=ATTEMPTS)
 
@@ -82,7 +83,10 @@ class LoadTestHosts(TestHosts[LoadTest]):
             except Unreachable:
                 raise
             except DbopsError as error:
-                journal.say(f"Could not remove the leftovers of load test {dead.pk}: {error}", level=Level.WARNING)
+                journal.say(
+                    phrase("Could not remove the leftovers of load test {test}: {error}", test=dead.pk, error=error),
+                    level=Level.WARNING,
+                )
                 silent |= others - {None}
                 continue
             if gone:
@@ -119,7 +123,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
             return empty_copy(self._restore_test.uid, frozen, self._host(), flavor)
         archive = archive_of_run(self._restore_test.run_id)
         if archive is None:
-            found = "its file was removed, or its record is incomplete"
+            found = phrase("its file was removed, or its record is incomplete")
             raise Refused("load_test.backup", self._operation, cause=found)
         source = prober.probe_now(self._restore_test.source)
         is_there = self._restore_test.host_id == self._restore_test.source.host_id
@@ -134,7 +138,9 @@ class LoadTestHosts(TestHosts[LoadTest]):
     def _host(self) -> HostFacts:
         there = self._instance_there()
         if there is None:
-            found = f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it"
+            found = phrase(
+                "{host} has no instance in the inventory, so dbops can’t probe it", host=self._restore_test.host.name
+            )
             raise Refused("load_test.host", self._operation, cause=found)
         facts = prober.probe_now(there).host
         assert facts is not None  # noqa: S101 - probe_now checks it

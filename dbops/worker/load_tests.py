@@ -23,6 +23,7 @@ from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.tidb_plan import plan_load
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.restore_tests.job import clean_up
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import ExpectedContents
@@ -102,8 +103,14 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         self._check_again()
         one = self.frozen.rounds[result.number - 1]
         self.journal.say(
-            f"Round {result.number} of {len(self.frozen.rounds)} ended{f' (arm {one.arm})' if one.arm else ''}: "
-            f"{result.queries} statements, {result.errors} errors."
+            phrase(
+                "Round {number} of {count} ended{arm}: {queries} statements, {errors} errors.",
+                number=result.number,
+                count=len(self.frozen.rounds),
+                arm=phrase(" (arm {arm})", arm=one.arm) if one.arm else "",
+                queries=result.queries,
+                errors=result.errors,
+            )
         )
         return self.request.is_ab and is_enough(self.request, self.frozen, results_of(self.row))
 
@@ -115,7 +122,13 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         for name, command in plan.commands:
             self.journal.say(f"{name}: {command}")
         if tunnel := self.hosts.tunnel(self.row):
-            self.journal.say(f"load generator on {self.frozen.generator_host}: {show(tunnel)}")
+            self.journal.say(
+                phrase(
+                    "load generator on {host}: {command}",
+                    host=self.frozen.generator_host,
+                    command=show(tunnel),
+                )
+            )
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan
@@ -129,7 +142,9 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         facts = facts_of(self.request, self.row.source, self.row.host, self.row.generator_host)
         now = plan_load(self.request, facts, self.frozen.rounds, limits())
         if found := [one.text for one in now.refusals if one.code in CHECKED_AGAIN]:
-            raise Refused("load_test.refused", f"Starting load test {self.row.pk}", cause=" ".join(found))
+            raise Refused(
+                "load_test.refused", phrase("Starting load test {test}", test=self.row.pk), cause=joined(found)
+            )
 
     def connect(self) -> LoadTestContext:
         plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
@@ -161,12 +176,12 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
 
     # --- the end --------------------------------------------------------------------------------------------------
     def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
-        return super().ask_again(f"Load test {self.row.pk}: {text}", is_refusal=is_refusal)
+        return super().ask_again(phrase("Load test {test}: {text}", test=self.row.pk, text=text), is_refusal=is_refusal)
 
     def clean_up(self) -> bool:
         is_done = clean_up(self.context)
         if is_done and self.cluster and self.cluster.leave():
-            self.journal.say(f"The schema {LOAD_SCHEMA} of this test is gone from the cluster.")
+            self.journal.say(phrase("The schema {schema} of this test is gone from the cluster.", schema=LOAD_SCHEMA))
         return is_done
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
@@ -174,5 +189,5 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         if status is not RunStatus.SUCCEEDED:  # what was measured until then stays readable
             changes["report"] = self._report({})
         self.journal.note(**changes)
-        gone = "Its files were removed." if is_clean else "Some of its files could not be removed."
+        gone = phrase("Its files were removed.") if is_clean else phrase("Some of its files could not be removed.")
         load_tests.finish(self.lease, status, gone, self.journal.take())

@@ -22,6 +22,7 @@ from dbops.engine.notifications import messages, webhooks
 from dbops.engine.notifications.channels import ChannelKind, check_address
 from dbops.engine.notifications.events import OWN_EVENTS, REPORT, EventState
 from dbops.engine.notifications.messages import Message, Reported
+from dbops.engine.phrases import phrase
 from dbops.lifecycle import notification_deliveries as deliveries
 from dbops.models import NotificationChannel, NotificationDelivery, NotificationEvent, NotificationWatch
 from dbops.models.secret import vault_path
@@ -107,8 +108,8 @@ def _fail(channel: NotificationChannel, batch: Batch, error: DbopsError) -> None
 
 def _heartbeat(channel: NotificationChannel, batch: Batch) -> Send | None:
     if not batch and not is_well(clock.now()):
-        cause = "workers or beat are silent, jobs are late, or no process looks for events"
-        deliveries.withhold(channel, Refused("notification.withheld", "Sending the heartbeat", cause=cause))
+        cause = phrase("workers or beat are silent, jobs are late, or no process looks for events")
+        deliveries.withhold(channel, Refused("notification.withheld", phrase("Sending the heartbeat"), cause=cause))
         return None
     return partial(
         send_request, _address(channel), method="GET", ca=channel.ca, networks=settings.NOTIFICATION_NETWORKS

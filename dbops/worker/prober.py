@@ -17,6 +17,7 @@ from dbops.engine.errors import Bug, DbopsError, Unreachable
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import RUN_AT_WORK, Role
@@ -202,7 +203,7 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
     if isinstance(error, DbopsError):  # a secret that Vault does not give
         problem = Problem(error.code, error.cause)
     else:
-        fault = Bug("probe.fault", f"Reading {instance.name}", cause=type(error).__name__)
+        fault = Bug("probe.fault", phrase("Reading {instance}", instance=instance.name), cause=type(error).__name__)
         problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
     return InstanceFacts(
         observed_at=clock.now(),
@@ -223,8 +224,8 @@ def probe_now(instance: Instance) -> InstanceFacts:
     problem = facts.host_problem if stored and facts else None
     raise Unreachable(
         "probe.incomplete",
-        f"Reading {instance.name} now",
-        cause=problem.text if problem else "it did not answer in time",
+        phrase("Reading {instance} now", instance=instance.name),
+        cause=problem.text if problem else phrase("it did not answer in time"),
     )
 
 
@@ -265,8 +266,8 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
     if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS, is_fresh=True) != len(wanted):
         raise Unreachable(
             "probe.incomplete",
-            f"Reading {', '.join(item.name for item in wanted)} now",
-            cause="one of them did not answer in time",
+            phrase("Reading {instances} now", instances=", ".join(item.name for item in wanted)),
+            cause=phrase("one of them did not answer in time"),
         )
     inputs = plan_inputs_of(
         target, source, keep_old_data=before.keep_old_data, full_certificate=before.full_certificate

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Jobs, JobStatus
 from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.copy.clone import OpenDonor
@@ -74,8 +75,12 @@ def must_not_repeat(run: Run, step: Step) -> None:
     if run.checkpoint.get(AHEAD) and not step.is_destructive:
         raise RemoteFailure(
             "host.journal_ahead",
-            f"Continuing at the step {step.name!r}",
-            cause=f"the journal on {run.target.party.host} has the job {SwapDatadir.name}, and the database does not",
+            phrase("Continuing at the step {step}", step=repr(step.name)),
+            cause=phrase(
+                "the journal on {host} has the job {job}, and the database does not",
+                host=run.target.party.host,
+                job=SwapDatadir.name,
+            ),
         )
 
 
@@ -95,7 +100,7 @@ def _learn_from_target(run: Run, *, if_unread: bool) -> None:
     if has_swap:
         run.checkpoint[AHEAD] = True
         run.journal.say(
-            "The target's journal has a stop and move that the database does not know.",
+            phrase("The target's journal has a stop and move that the database does not know."),
             level=Level.WARNING,
             host=run.target.party.host,
         )

@@ -10,6 +10,7 @@ from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
@@ -132,7 +133,9 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
                 self._cancel(one)
         except Unreachable as silence:
             if self.checkpoint.get("touched"):
-                return self.ask_again(f"The rebuild ends when its jobs on the host are known to have ended: {silence}")
+                return self.ask_again(
+                    phrase("The rebuild ends when its jobs on the host are known to have ended: {error}", error=silence)
+                )
         self.mark_reachable()
         if error is not None and self.checkpoint.get(AHEAD):
             error.state = CATALOGUE["host.journal_ahead"].state
@@ -146,7 +149,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         except Unreachable:
             raise
         except DbopsError as trouble:
-            self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
+            self.journal.say(phrase("Ending step {step}: {error}", step=step.name, error=trouble), level=Level.WARNING)
 
     def _clean_up_failed(self, error: DbopsError) -> float | None:
         """Retry for a while, then end: the guard releases the source without dbops."""
@@ -154,14 +157,18 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         since = checkpoint.setdefault("clean-up.since", self.run.clock.now())
         if self.run.clock.now() - since < CLEAN_UP_PATIENCE_SECONDS:
             if checkpoint.get("clean-up.said") != str(error):
-                self.journal.say(f"Clean-up will be retried: {error}", level=Level.WARNING)
+                self.journal.say(phrase("Clean-up will be retried: {error}", error=error), level=Level.WARNING)
             checkpoint["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
-        guard = "the guard on the source continues" if checkpoint.get("guard_started") else "the source has no guard"
+        guard = (
+            phrase("the guard on the source continues")
+            if checkpoint.get("guard_started")
+            else phrase("the source has no guard")
+        )
         if checkpoint.get("donor_opened") and not checkpoint.get("donor_closed"):
-            guard = "the source is cleaned up when it responds"
-        self.journal.say(f"Clean-up failed; {guard}: {error}", level=Level.ERROR)
+            guard = phrase("the source is cleaned up when it responds")
+        self.journal.say(phrase("Clean-up failed; {guard}: {error}", guard=guard, error=error), level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None
 
@@ -171,9 +178,9 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("touched") or self.checkpoint.get(UNREAD):
             return False
-        error.state = f"Nothing on {self.plan.target.name} was changed."
+        error.state = phrase("Nothing on {target} was changed.", target=self.plan.target.name)
         if not isinstance(error, NoAccess):  # it names its own
-            error.next_step = "Check the host, then rebuild again."
+            error.next_step = phrase("Check the host, then rebuild again.")
         return True
 
     def finish(self) -> None:
@@ -190,4 +197,4 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def _outcome(self, pending_status: Status) -> str:
         differs = self.checkpoint.get("source_differs", "")
         how = self.method.outcome(self.run) if pending_status is Status.SUCCEEDED else describe_data_location(self.run)
-        return f"{how} {differs}".strip()
+        return joined(part for part in (how, differs) if part)

@@ -10,6 +10,7 @@ from dbops.drivers.jobs import HostJobs
 from dbops.engine.errors import DbopsError, Refused, Unreachable
 from dbops.engine.facts.instance import HostFacts, from_record
 from dbops.engine.hosts.access import HostAccess
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.job import FileAccess, remove_leftovers
 from dbops.engine.restore_tests.plan import (
     JOB,
@@ -106,7 +107,10 @@ class Hosts(TestHosts[RestoreTest]):
             except Unreachable:
                 raise
             except DbopsError as error:
-                journal.say(f"Could not remove the leftovers of restore test {dead.pk}: {error}", level=Level.WARNING)
+                journal.say(
+                    phrase("Could not remove the leftovers of restore test {test}: {error}", test=dead.pk, error=error),
+                    level=Level.WARNING,
+                )
                 silent.add(dead.source.host_id)
                 continue
             if gone:
@@ -124,8 +128,8 @@ class Hosts(TestHosts[RestoreTest]):
         if archive is None:
             raise Refused(
                 "restore_test.no_backup",
-                f"Planning the restore test of backup run {restore_test.run_id}",
-                cause="its file was removed, or its record is incomplete",
+                phrase("Planning the restore test of backup run {run}", run=restore_test.run_id),
+                cause=phrase("its file was removed, or its record is incomplete"),
             )
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
@@ -148,6 +152,8 @@ class Hosts(TestHosts[RestoreTest]):
             return there
         raise Refused(
             "restore_test.no_host",
-            f"Planning the restore test of backup run {self._restore_test.run_id}",
-            cause=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
+            phrase("Planning the restore test of backup run {run}", run=self._restore_test.run_id),
+            cause=phrase(
+                "{host} has no instance in the inventory, so dbops can’t probe it", host=self._restore_test.host.name
+            ),
         )

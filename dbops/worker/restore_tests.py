@@ -11,6 +11,7 @@ from django.conf import settings
 
 from dbops.engine.facts.instance import from_record
 from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import RestoreTestResult
@@ -75,12 +76,14 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
 
     # --- the end --------------------------------------------------------------------------------------------------
     def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
-        return super().ask_again(f"Restore test {self.row.pk}: {text}", is_refusal=is_refusal)
+        return super().ask_again(
+            phrase("Restore test {test}: {text}", test=self.row.pk, text=text), is_refusal=is_refusal
+        )
 
     def clean_up(self) -> bool:
         return clean_up(self.context)
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
         self.journal.note(error=error, has_leftovers=not is_clean)
-        gone = "Its files were removed." if is_clean else "Some of its files could not be removed."
+        gone = phrase("Its files were removed.") if is_clean else phrase("Some of its files could not be removed.")
         restore_tests.finish(self.lease, status, gone, self.journal.take())

@@ -6,6 +6,7 @@ from django.conf import settings
 
 from dbops.engine.errors import Cancelled, DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.certificate.record import DIFFERS, RECORD
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.certify.continued import PATIENCE_SECONDS, continue_comparison, stop, waits
@@ -60,12 +61,20 @@ class ComparisonDriver(Driver[RowComparison, StepOutcome]):
         try:
             stop(self.run)
         except Unreachable as silence:
-            return self.ask_again(f"The comparison ends when the target is known to replicate: {silence}")
+            return self.ask_again(
+                phrase("The comparison ends when the target is known to replicate: {error}", error=silence)
+            )
         except DbopsError as trouble:
-            self.journal.say(f"Ending the comparison of all rows: {trouble}", level=Level.WARNING)
+            self.journal.say(phrase("Ending the comparison of all rows: {error}", error=trouble), level=Level.WARNING)
         status = RunStatus.FAILED if error else RunStatus.CANCELLED
-        error = error or Cancelled("comparison.cancelled", f"Comparing all rows of {self.row.target.name}")
-        text = str(error) if error.code == DIFFERS else f"The comparison of all rows is not complete. {error}"
+        error = error or Cancelled(
+            "comparison.cancelled", phrase("Comparing all rows of {target}", target=self.row.target.name)
+        )
+        text = (
+            str(error)
+            if error.code == DIFFERS
+            else phrase("The comparison of all rows is not complete. {error}", error=error)
+        )
         self._end(status, error, text)
         return None
 
@@ -77,7 +86,7 @@ class ComparisonDriver(Driver[RowComparison, StepOutcome]):
     def meet_silence(self, error: Unreachable) -> float | None:
         if self.may_give_up(error):
             return self.begin_ending(error)
-        return self.ask_again(f"The comparison of all rows waits: {error}")
+        return self.ask_again(phrase("The comparison of all rows waits: {error}", error=error))
 
     def may_give_up(self, error: Unreachable) -> bool:  # noqa: ARG002 - the same for each
         return self._silent_seconds() > PATIENCE_SECONDS and not self.checkpoint.get("certify.paused")

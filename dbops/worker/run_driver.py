@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import to_record
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Level, RunStatus
 from dbops.lifecycle.leases import Run
 from dbops.worker.driver import Driver, Result
@@ -65,9 +66,9 @@ class RunDriver(Driver[Run, Result], Generic[Run, Result, Context]):
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("asked"):
             return False
-        error.state = "Nothing was written."
+        error.state = phrase("Nothing was written.")
         if not isinstance(error, NoAccess):  # it names its own
-            error.next_step = "Check the host, then try again."
+            error.next_step = phrase("Check the host, then try again.")
         return True
 
     def begin_ending(self, error: DbopsError | None) -> None:
@@ -83,7 +84,7 @@ class RunDriver(Driver[Run, Result], Generic[Run, Result, Context]):
         except Unreachable:
             raise
         except DbopsError as error:
-            self.journal.say(f"Clean-up: {error}", level=Level.WARNING)
+            self.journal.say(phrase("Clean-up: {error}", error=error), level=Level.WARNING)
             is_clean = False
         if not is_done:
             self.journal.check()

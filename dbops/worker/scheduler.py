@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 
 from dbops.database import clock
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
@@ -166,7 +167,7 @@ def _unmet_conditions(now: datetime) -> dict[int, str]:
 
 def _expire(now: datetime) -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "checkpoint"):
-        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired before it could start.")
+        rebuild_requests.end_queued(rebuild, Status.EXPIRED, phrase("Expired before it could start."))
 
 
 def _start(job: QueuedJob) -> bool:

@@ -13,6 +13,7 @@ from dbops.engine.capacity.waits import Reading, compare
 from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
+from dbops.engine.phrases import phrase
 from dbops.loaders.accounts import secrets_of
 from dbops.models import WaitReading
 from dbops.models.wait_readings import OVER
@@ -51,7 +52,11 @@ def readings_due(now: datetime) -> list[int]:
     lost |= Q(status=Statuses.WAITING, due_at__lt=now - WAITS_AT_MOST)
     for row in WaitReading.objects.filter(lost):
         log.warning("reading %s of wait events was ended: no worker was at it", row.pk)
-        _end(row.pk, Statuses.UNKNOWN, error=_unknown("its worker was stopped, or none took it up in time").as_record())
+        _end(
+            row.pk,
+            Statuses.UNKNOWN,
+            error=_unknown(phrase("its worker was stopped, or none took it up in time")).as_record(),
+        )
     due = Q(status=Statuses.QUEUED) | Q(_is_due(now), status=Statuses.WAITING)
     return list(WaitReading.objects.filter(due).values_list("pk", flat=True))
 
@@ -75,7 +80,11 @@ def _take(reading_id: int, *, is_first: bool) -> None:
         secrets = secrets_of(row.instance.cluster)
         _end(row.pk, Statuses.FAILED, error=redact_record(error.as_record(), secrets))
     except BaseException as error:
-        _end(row.pk, Statuses.UNKNOWN, error=_unknown(f"its worker was ended ({type(error).__name__})").as_record())
+        _end(
+            row.pk,
+            Statuses.UNKNOWN,
+            error=_unknown(phrase("its worker was ended ({name})", name=type(error).__name__)).as_record(),
+        )
         raise
 
 
@@ -103,4 +112,4 @@ def _forget_old(row: WaitReading) -> None:
 
 
 def _unknown(cause: str) -> RemoteFailure:
-    return RemoteFailure("waits.unknown", "Reading wait events", cause=cause)
+    return RemoteFailure("waits.unknown", phrase("Reading wait events"), cause=cause)

@@ -5,12 +5,16 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import pytest
 from django.utils import translation
 from django.utils.translation import trans_real
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dbops.engine.phrases import Phrase, capitalised, joined, phrase, phrases
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import DEEPEST, Phrase, capitalised, changed, joined, packed, phrase, phrases, unpacked
 from dbops.web.templatetags.phrases import translated
 
 WORDS = {
@@ -122,3 +126,93 @@ def test_capitalised_phrase_keeps_its_number() -> None:
     made = capitalised(phrases("{number} row", "{number} rows", 3))
     assert made == "3 rows"
     assert capitalised(phrases("one row of {name}", "rows of {name}", 2, name="a")) == "Rows of a"
+
+
+NAMES = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda parts: st.lists(parts, max_size=4) | st.dictionaries(st.text(max_size=3), parts, max_size=3),
+)
+
+
+@st.composite
+def made_phrases(draw: st.DrawFn, depth: int = 2) -> Phrase:
+    parts = st.text() | made_phrases(depth - 1) if depth else st.text()
+    values = draw(st.dictionaries(NAMES, parts, max_size=3))
+    plain = st.text(st.characters(exclude_characters="{}", exclude_categories=["Cs"]))
+    words = st.lists(plain | st.sampled_from([f"{{{name}}}" for name in values]) if values else plain)
+    pattern, plural = "".join(draw(words)), draw(st.just("") | st.builds("".join, words))
+    return Phrase(pattern, values, plural, draw(st.integers()) if plural else 1)
+
+
+def shape(text: str) -> Any:
+    """A phrase with its values, to compare phrases of the same text."""
+    if not isinstance(text, Phrase):
+        return text
+    return text.pattern, text.plural, text.number, {name: shape(part) for name, part in text.values.items()}
+
+
+@given(made_phrases())
+def test_packed_phrase_is_the_same_when_it_comes_back_from_json(made: Phrase) -> None:
+    found = unpacked(json.loads(json.dumps(packed(made))), str(made))
+    assert shape(found) == shape(made)
+
+
+@given(JSON, st.text())
+def test_text_stays_when_the_packed_data_is_of_anybody(data: Any, text: str) -> None:
+    assert unpacked(data, text) == text
+    assert translated(unpacked(data, "text")) == "text"
+
+
+def nested(depth: int) -> list[Any]:
+    return ["{a}", {"a": nested(depth - 1) if depth else "text"}]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["{b}", {"a": "text"}],
+        ["{}", {"a": "text"}],
+        ["{a", {"a": "text"}],
+        ["{a.__class__}", {"a": "text"}],
+        ["{a!r}", {"a": "text"}],
+        ["{a:>999999999999}", {"a": "text"}],
+        ["text", {"a": 1}],
+        ["text", {}, "texts", True],
+        ["text", {}, "texts", 2],
+        ["other text", {}],
+        ["text", {}, "texts"],
+        nested(DEEPEST),
+    ],
+)
+def test_text_stays_when_packed_data_is_wrong(data: Any) -> None:
+    assert not isinstance(unpacked(data, "text"), Phrase)
+    assert unpacked(data, "text") == "text"
+
+
+def test_other_text_is_not_packed() -> None:
+    assert packed("text") is None
+    assert unpacked(packed("text"), "text") == "text"
+
+
+@pytest.mark.usefixtures("japanese")
+def test_page_shows_english_when_a_translation_names_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trans_real.catalog(), "gettext", lambda _: "{other}")
+    assert translated(phrase("{count} rows", count=2)) == "2 rows"
+
+
+def test_changed_phrase_stays_one_only_if_its_pattern_gives_the_changed_text() -> None:
+    made = phrase("{user} of {place}", user=phrase("{name}", name="secret"), place="here")
+    hidden = changed(made, lambda text: text.replace("secret", "*"))
+    assert shape(hidden) == shape(phrase("{user} of {place}", user=phrase("{name}", name="*"), place="here"))
+    cut = changed(made, lambda text: text[:9])
+    assert (cut, isinstance(cut, Phrase)) == ("secret of", False)
+
+
+@pytest.mark.usefixtures("japanese")
+def test_error_is_a_phrase_also_within_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RemoteFailure("host.job", phrase("Now"), cause=phrase("the primary"))
+    made = phrase("{error}", error=error)
+    assert made == str(error)
+    assert "IMA: PRIMARY." in translated(made)
+    assert "IMA" not in f"{error}"

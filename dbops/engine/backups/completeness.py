@@ -78,7 +78,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
     if not problem and not re.fullmatch(r"[0-9a-f]{64}", facts.get("sha256", "")):
         problem = phrase("the checksum is missing")
     if problem:
-        raise _failure("backup.incomplete", f"all stages exited with status 0, but {problem}")
+        raise _failure("backup.incomplete", phrase("all stages exited with status 0, but {problem}", problem=problem))
     return VerifiedBackup(
         bytes=int(facts["bytes"]),
         sha256=facts["sha256"],
@@ -128,7 +128,9 @@ def _must_be_of_server(plan: BackupPlan, files: Mapping[str, str]) -> None:
         raise RemoteFailure(
             "backup.other_server",
             phrase("Running the backup"),
-            cause=f"{plan.instance} answers at {plan.socket}, but {found}",
+            cause=phrase(
+                "{instance} answers at {socket}, but {found}", instance=plan.instance, socket=plan.socket, found=found
+            ),
             state=NOTHING_KEPT,
         )
 
@@ -140,7 +142,7 @@ def _failure(code: str, found: str) -> RemoteFailure:
 def _known_cause(plan: BackupPlan, known: KnownFailure, said: str) -> RemoteFailure:
     if plan.method is BackupMethod.DUMP:
         known = KnownFailure(OF_A_DUMP.get(known.code, known.code))
-    found = f"{known.sentence} ({said})"
+    found = phrase("{sentence} ({details})", sentence=known.sentence, details=said)
     return RemoteFailure(known.code, phrase("Running the backup"), cause=found, state=NOTHING_KEPT)
 
 
@@ -153,14 +155,14 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "backup.refused",
-            f"Checking {plan.instance} before the backup",
+            phrase("Checking {instance} before the backup", instance=plan.instance),
             cause=last.removeprefix("REFUSED: "),
         )
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
         if killed and not last.startswith("FAILED: "):
-            raise _failure("backup.killed", f"signal {killed} killed the job")
-        said = f"exit status {state.exit_status} without output"
+            raise _failure("backup.killed", phrase("signal {killed} killed the job", killed=killed))
+        said = phrase("exit status {status} without output", status=state.exit_status)
         raise _failure("backup.failed", last.removeprefix("FAILED: ") or said)
 
 
@@ -173,12 +175,17 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
         if (signal := KILLED_STATUSES.get(statuses[name] or 0)) is not None:
             raise _failure(
                 "backup.killed",
-                f"signal {signal} killed the program of stage '{name}' ({said})",
+                phrase(
+                    "signal {signal} killed the program of stage '{name}' ({said})", signal=signal, name=name, said=said
+                ),
             )
     if known := _known(state, log):
         raise _known_cause(plan, known, said)
     words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
-    raise _failure("backup.failed", f"exit statuses: {said}. Last output: {words[-500:] or '(none)'}")
+    raise _failure(
+        "backup.failed",
+        phrase("exit statuses: {said}. Last output: {output}", said=said, output=words[-500:] or phrase("(none)")),
+    )
 
 
 def _known(state: JobState, log: str) -> KnownFailure | None:
@@ -193,19 +200,27 @@ def _known(state: JobState, log: str) -> KnownFailure | None:
 def _dump_problem(files: Mapping[str, str], log: str) -> str:
     end = files.get("end", "").strip()
     if not end.startswith("-- Dump completed"):
-        return f"the dump's last line is not '-- Dump completed' but: {end[:200] or '(nothing)'}"
+        return phrase(
+            "the dump's last line is not '-- Dump completed' but: {end}", end=end[:200] or phrase("(nothing)")
+        )
     unexpected = [line for line in log.splitlines() if not _HARMLESS.search(line)]
-    return f"the dump program wrote: {unexpected[0][:300]}" if unexpected else ""
+    return phrase("the dump program wrote: {line}", line=unexpected[0][:300]) if unexpected else ""
 
 
 def _physical_problem(plan: BackupPlan, files: Mapping[str, str], log: str) -> str:
     lines = [line for line in log.splitlines() if line.strip()]
     if not lines or not lines[-1].rstrip().endswith("completed OK!"):
-        return f"the backup tool's last line is not 'completed OK!' but: {lines[-1][:300] if lines else '(nothing)'}"
+        return phrase(
+            "the backup tool's last line is not 'completed OK!' but: {line}",
+            line=lines[-1][:300] if lines else phrase("(nothing)"),
+        )
     if OTHER_DATADIR in log:
-        return "the backup tool read a different data directory than the server's"
+        return phrase("the backup tool read a different data directory than the server's")
     flavor = flavor_for(plan.version, plan.flavor)
     for kind in ("info", "checkpoints"):
         if not first_of(flavor, kind, files):
-            return f"the tool wrote no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
+            return phrase(
+                "the tool wrote no {name}",
+                name=" or ".join(name for name in metadata_file_names(plan) if kind in name),
+            )
     return ""

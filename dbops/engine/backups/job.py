@@ -46,7 +46,9 @@ class BackupContext:
         self.journal.say(text, level=Level.WARNING)
 
     def _not_ended(self, found: str) -> Unreachable:
-        return Unreachable("backup.not_ended", f"Ending the backup of {self.plan.instance}", cause=found)
+        return Unreachable(
+            "backup.not_ended", phrase("Ending the backup of {instance}", instance=self.plan.instance), cause=found
+        )
 
 
 def _stalled(found: str) -> RemoteFailure:
@@ -93,7 +95,9 @@ def advance(context: BackupContext) -> PublishedBackup | None:
 
 def _announce(context: BackupContext) -> None:
     plan = context.plan
-    context.journal.say(f"Command on the host of {plan.instance}: {plan.command}")
+    context.journal.say(
+        phrase("Command on the host of {instance}: {command}", instance=plan.instance, command=plan.command)
+    )
     for gap in plan.gaps:
         context.warn(gap)
 
@@ -146,7 +150,7 @@ def _withdraw(context: BackupContext) -> bool:
             "ssh.lost", phrase("Removing a failed backup"), cause=phrase("the connection ended before the answer")
         )
     if result.stdout.strip() == "another":
-        context.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
+        context.journal.say(phrase("{path} belongs to another run and was kept.", path=plan.path), level=Level.WARNING)
     return result.exit_status == 0
 
 
@@ -247,10 +251,10 @@ def _publish(context: BackupContext, state: JobState, whole: VerifiedBackup) -> 
         raise RemoteFailure(
             "backup.unpublished",
             phrase("Publishing the backup"),
-            cause=said or f"status {result.exit_status}",
+            cause=said or phrase("status {status}", status=result.exit_status),
         )
     for line in whole.warnings:
-        context.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
+        context.journal.say(phrase("The dump program wrote: {line}", line=line[:300]), level=Level.WARNING)
     return PublishedBackup(plan.path, whole.bytes, record)
 
 

@@ -36,14 +36,17 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
         raise _refused(
             "flavor.unknown",
             version,
-            f"the comment {version_comment!r} does not say MariaDB, and no MySQL has this number",
+            phrase(
+                "the comment {comment} does not say MariaDB, and no MySQL has this number",
+                comment=repr(version_comment),
+            ),
         )
     kind: type[MariaDB] | type[MySQL] = MariaDB if is_mariadb else MySQL
     if numbers < OLDEST[kind]:
         raise _refused(
             "flavor.unsupported",
             version,
-            f"older than {'.'.join(map(str, OLDEST[kind][:2]))}, the oldest that is supported",
+            phrase("older than {version}, the oldest that is supported", version=".".join(map(str, OLDEST[kind][:2]))),
         )
     return kind(numbers)
 

@@ -30,15 +30,20 @@ def foreign_position(flavor: Flavor, position: Coordinates, logs: Mapping[str, i
         return (
             ""
             if _is_purged(position.log_file, logs)
-            else f"the backup's position is {place}, which is no binary log of it"
+            else phrase("the backup's position is {place}, which is no binary log of it", place=place)
         )
     if position.log_pos is not None and position.log_pos > size:
-        return f"the backup's position is {place}, but that binary log has {size} bytes"
+        return phrase("the backup's position is {place}, but that binary log has {size} bytes", place=place, size=size)
     if flavor.name != "mariadb" or not position.gtid or gtid_there is None:
         return ""
     recorded, own = parse_position(position.gtid), parse_position(gtid_there)
     if any(recorded.get(domain) != entry for domain, entry in own.items()):
-        return f"the backup's GTID position is {position.gtid}, but its own at {place} is {gtid_there or 'empty'}"
+        return phrase(
+            "the backup's GTID position is {gtid}, but its own at {place} is {known}",
+            gtid=position.gtid,
+            place=place,
+            known=gtid_there or phrase("empty"),
+        )
     return ""
 
 

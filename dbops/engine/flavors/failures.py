@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dbops.engine.catalogue import CATALOGUE as ERRORS
 from dbops.engine.flavors.logs import HARMLESS
+from dbops.engine.phrases import Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,9 @@ class KnownFailure:
     code: str
 
     @property
-    def sentence(self) -> str:
+    def sentence(self) -> Phrase:
         """Return the sentence of the error catalogue for the failure."""
-        return ERRORS[self.code].summary
+        return Phrase(ERRORS[self.code].summary, {})
 
 
 def _known(pattern: str, code: str) -> tuple[re.Pattern[str], KnownFailure]:

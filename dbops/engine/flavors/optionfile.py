@@ -49,16 +49,17 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
     Raises:
         Refused: ``credentials.unwritable``.
     """
+    login = ["user=" + quoted(user, phrase("user name")), "password=" + quoted(password, phrase("password"))]
     lines = []
     for group in groups:
-        lines += [f"[{group}]", f"user={quoted(user, 'user name')}", f"password={quoted(password, 'password')}"]
+        lines += [f"[{group}]", *login]
         lines += ["host=localhost", "loose-protocol=socket"]
         if socket:
-            lines.append(f"socket={quoted(socket, 'socket path')}")
+            lines.append("socket=" + quoted(socket, phrase("socket path")))
         # XtraBackup loads keyring plugins from there, too
         if group != "xtrabackup":
             # nothing is lost without a password, and MariaDB's client needs a plugin for MySQL's auth_socket
-            lines.append(f"plugin-dir={quoted(plugin_dir if password else '', 'plugin directory')}")
+            lines.append("plugin-dir=" + quoted(plugin_dir if password else "", phrase("plugin directory")))
     return "\n".join([*lines, "[mysql]", "local-infile=0"]) + "\n"
 
 

@@ -59,7 +59,7 @@ class HostAccess:
             if source.certificate_name
             else known_host(source.stream_address, source.ssh_port, source.host_key)
         )
-        return act(self.target, "Making the run's key", load("make_key"), self.run_id, line).strip()
+        return act(self.target, phrase("Making the run's key"), load("make_key"), self.run_id, line).strip()
 
     def let_in(self, public_key: str, words: Sequence[str], script: str, *, key_seconds: int) -> None:
         """Authorize the key on the source, for a limited time and one command.
@@ -70,7 +70,7 @@ class HostAccess:
         """
         act(
             self.source,
-            "Letting the run's key in",
+            phrase("Letting the run's key in"),
             load("common", "tool_options", "tool_account", "release", "open_source"),
             self.run_id,
             public_key,
@@ -102,7 +102,7 @@ class HostAccess:
         """Stop senders on the source, and remove the key."""
         act(
             self.source,
-            "Closing the source",
+            phrase("Closing the source"),
             load("release", "close_source"),
             self.run_id,
             *self.source.keys,
@@ -113,12 +113,12 @@ class HostAccess:
 
     def forget_key(self) -> None:
         """Remove the run's key from the target."""
-        act(self.target, "Removing the run's key", "rm -f key key.pub known_hosts")
+        act(self.target, phrase("Removing the run's key"), "rm -f key key.pub known_hosts")
 
 
 def remove_run(end: Endpoint) -> None:
     """Remove the run's files from a host."""
-    act(end, "Removing the run's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
+    act(end, phrase("Removing the run's directory"), 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
 
 
 def act(end: Endpoint, operation: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
@@ -133,6 +133,8 @@ def act(end: Endpoint, operation: str, script: str, *arguments: str, stdin: byte
         raise RemoteFailure(
             "host.script",
             phrase("{operation} on {end}", operation=operation, end=end.name),
-            cause=phrase("status {exit_status}: {said}", exit_status=result.exit_status, said=said or "no words"),
+            cause=phrase(
+                "status {exit_status}: {said}", exit_status=result.exit_status, said=said or phrase("no words")
+            ),
         )
     return result.stdout

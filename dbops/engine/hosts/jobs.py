@@ -131,8 +131,18 @@ class DetachedJob:
         check = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
         self.checkpoint[self.watch_key] = check.checkpoint
         if check.needs_notice:
-            limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
-            say(f"No progress for {check.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
+            limit = (
+                phrase("; after {seconds} s it counts as stalled", seconds=f"{limits.limit_seconds:.0f}")
+                if limits.limit_seconds
+                else ""
+            )
+            say(
+                phrase(
+                    "No progress for {seconds} s: no bytes, no log lines{limit}.",
+                    seconds=f"{check.silent_seconds:.0f}",
+                    limit=limit,
+                )
+            )
         if check.is_stalled:
             raise self.stalled(f"no byte and no line of a log for {check.silent_seconds:.0f} s")
 

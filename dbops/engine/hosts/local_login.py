@@ -32,7 +32,9 @@ def why_withheld(flavor: Flavor, account: Account) -> str:
     """
     if flavor.name != "mysql" or not account.password or not account.is_shared:
         return ""
-    return f"the password of {account.user} opens other servers, and MySQL's client reveals it to this one"
+    return phrase(
+        "the password of {user} opens other servers, and MySQL's client reveals it to this one", user=account.user
+    )
 
 
 def local_login(flavor: Flavor, account: Account, run_directory: str, *, socket: str = "") -> str:

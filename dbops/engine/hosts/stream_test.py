@@ -105,7 +105,12 @@ def judge(state: JobState) -> MeasuredStream:
     raise RemoteFailure(
         "test.no_stream",
         phrase("Pulling zeros from the source's host"),
-        cause=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
+        cause=phrase(
+            "{count} bytes arrived; ssh ended with status {status}: {said}",
+            count=count,
+            status=phrase("not known") if status is None else status,
+            said=said or phrase("no words"),
+        ),
     )
 
 

@@ -89,8 +89,16 @@ def must_fit(one: Round) -> None:
         Refused: ``load_test.limits``.
     """
     if one.schemas > MOST_SCHEMAS or not 1 <= one.threads <= MOST_THREADS or one.seconds < 1 or one.warm_up_seconds < 0:
-        limits = f"at most {MOST_SCHEMAS} schemas, 1 to {MOST_THREADS} threads and at least 1 s"
-        raise Refused("load_test.limits", f"Planning round {one.number}", cause=f"a round has {limits}")
+        limits = phrase(
+            "at most {schemas} schemas, 1 to {threads} threads and at least 1 s",
+            schemas=MOST_SCHEMAS,
+            threads=MOST_THREADS,
+        )
+        raise Refused(
+            "load_test.limits",
+            phrase("Planning round {number}", number=one.number),
+            cause=phrase("a round has {limits}", limits=limits),
+        )
 
 
 def input_text(workload: Workload, password: str = "") -> str:
@@ -135,7 +143,7 @@ def table_name(ddl: str) -> str:
         Refused: it is another statement (``load_test.table``).
     """
     if not (found := _TABLE.match(ddl)):
-        raise _bad_table("the statement does not begin with CREATE TABLE and a name")
+        raise _bad_table(phrase("the statement does not begin with CREATE TABLE and a name"))
     name = found.group(1)
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
@@ -168,15 +176,15 @@ def _tables(workload: Workload) -> tuple[str, ...]:
 
 def _checked(statements: tuple[str, ...]) -> tuple[str, ...]:
     if not statements:
-        raise _bad_statement("there are none")
+        raise _bad_statement(phrase("there are none"))
     if len(statements) > MOST_STATEMENTS:
-        raise _bad_statement(f"there are more than {MOST_STATEMENTS}")
+        raise _bad_statement(phrase("there are more than {most}", most=MOST_STATEMENTS))
     known: dict[str, str] = {}  # proportions repeat statements
     for number, text in enumerate(statements, 1):
         if text in known:
             continue
         if reason := why_not_sent(text):
-            raise _bad_statement(f"statement {number} {reason}")
+            raise _bad_statement(phrase("statement {number} {reason}", number=number, reason=reason))
         known[text] = without_end(text)
     return tuple(known[text] for text in statements)
 
@@ -189,14 +197,18 @@ def tables_text(workload: Workload) -> str:
     """
     most = 1 if workload.profile is Profile.INSERT else MOST_TABLES
     if reason := why_no_tables(workload.table_ddl, most=most):
-        raise _bad_table(f"the text {reason}")
+        raise _bad_table(phrase("the text {reason}", reason=reason))
     return workload.table_ddl.strip().rstrip(";")
 
 
 def _keys(workload: Workload) -> list[tuple[str, ...]]:
     for name, low, high in workload.key_ranges:
         if not (-(2**63) <= low <= high < 2**64) or (low < 0 and high >= 2**63):
-            raise _bad_table(f"the range {low} to {high} of {name} is not one of 64-bit integers")
+            raise _bad_table(
+                phrase(
+                    "the range {low} to {high} of {name} is not one of 64-bit integers", low=low, high=high, name=name
+                )
+            )
     return [("key", name, str(low), str(high)) for name, low, high in workload.key_ranges]
 
 

@@ -50,7 +50,9 @@ class GeneratorAccess:
         there = self.way.source
         if why := why_other_machine(there, self.machine):
             raise Refused(
-                "load_test.not_as_planned", f"Opening access to the load generator on {there.name}", cause=why
+                "load_test.not_as_planned",
+                phrase("Opening access to the load generator on {host}", host=there.name),
+                cause=why,
             )
         key = self.way.make_key()
         for name, text in self.files().items():

@@ -88,4 +88,8 @@ def _fail(operation: str, said: str, exit_status: int | None) -> NoReturn:
         raise RemoteFailure("load_test.backup_unusable", operation, cause=found)
     if kind in FAILURES:
         raise RemoteFailure(f"load_test.{kind}", operation, cause=found)
-    raise RemoteFailure("load_test.failed", operation, cause=said or f"exit status {exit_status} without output")
+    raise RemoteFailure(
+        "load_test.failed",
+        operation,
+        cause=said or phrase("exit status {status} without output", status=exit_status),
+    )

@@ -49,9 +49,13 @@ def parse_round(text: str, one: Round) -> RoundResult:
     try:
         result = _result(lines, one)
     except (ValueError, IndexError, OverflowError) as error:
-        raise _failure("load_test.unreadable", one, "its lines are not those of a round") from error
+        raise _failure("load_test.unreadable", one, phrase("its lines are not those of a round")) from error
     if result.queries == 0 and result.errors > 0:
-        raise _failure("load_test.statements_fail", one, f"all {result.errors} statements failed: {result.last_error}")
+        raise _failure(
+            "load_test.statements_fail",
+            one,
+            phrase("all {errors} statements failed: {last_error}", errors=result.errors, last_error=result.last_error),
+        )
     return result
 
 
@@ -74,12 +78,16 @@ def _read(text: str) -> _Lines:
 def _must_have_ended_well(lines: _Lines, one: Round) -> None:
     status = lines.last("status")
     if not status:
-        raise _failure("load_test.unreadable", one, "it has no end")
+        raise _failure("load_test.unreadable", one, phrase("it has no end"))
     if status[0] == "0" and lines.last("total"):
         return
     number, _, message = lines.ended.partition(" ")
     error = int(number) if number.isdecimal() else 0
-    words = f"error {error}: {message}" if lines.ended else lines.words or f"status {status[0]}, without a word"
+    words = (
+        phrase("error {error}: {message}", error=error, message=message)
+        if lines.ended
+        else lines.words or phrase("status {status}, without a word", status=status[0])
+    )
     if status[0] == str(SERVER_ENDED):
         raise _failure("load_test.server_ended", one, words)
     if error == TOO_MANY_CONNECTIONS or f"error {TOO_MANY_CONNECTIONS}:" in words:
@@ -89,9 +97,19 @@ def _must_have_ended_well(lines: _Lines, one: Round) -> None:
     if lines.ended:
         raise _failure("load_test.statements_fail", one, words)
     if status[0] == "0":
-        raise _failure("load_test.unreadable", one, "the generator wrote no result")
-    cause = phrase("did not end in time") if status[0] == str(TOO_LATE) else f"ended with status {status[0]}"
-    raise _failure("load_test.generator", one, f"the load generator {cause}. Its last lines: {lines.words or 'none'}")
+        raise _failure("load_test.unreadable", one, phrase("the generator wrote no result"))
+    cause = (
+        phrase("did not end in time")
+        if status[0] == str(TOO_LATE)
+        else phrase("ended with status {status}", status=status[0])
+    )
+    raise _failure(
+        "load_test.generator",
+        one,
+        phrase(
+            "the load generator {cause}. Its last lines: {output}", cause=cause, output=lines.words or phrase("none")
+        ),
+    )
 
 
 def _result(lines: _Lines, one: Round) -> RoundResult:
@@ -182,4 +200,4 @@ def _waits(lines: _Lines, thread_seconds: float) -> tuple[WaitShare, ...]:
 
 
 def _failure(code: str, one: Round, cause: str) -> RemoteFailure:
-    return RemoteFailure(code, f"Running round {one.number} of the load test", cause=cause)
+    return RemoteFailure(code, phrase("Running round {number} of the load test", number=one.number), cause=cause)

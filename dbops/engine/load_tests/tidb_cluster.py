@@ -13,7 +13,7 @@ from dbops.engine.load_tests.generator import LOAD_SCHEMA, table_name, tables_te
 from dbops.engine.load_tests.tidb_facts import grant_of
 from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import Workload
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 
 #: The first table in the schema of the load; its comment names the test.
@@ -66,7 +66,7 @@ def must_be_free(database: Database, target: TidbTarget, *, load_test: str, is_c
     except Unreachable:
         raise
     except RemoteFailure as error:
-        raise _in_use(target, f"it cannot be read: {error.cause}") from error
+        raise _in_use(target, phrase("it cannot be read: {cause}", cause=error.cause)) from error
     if refused:
         raise refused
 
@@ -74,30 +74,42 @@ def must_be_free(database: Database, target: TidbTarget, *, load_test: str, is_c
 def _against(database: Database, target: TidbTarget, load_test: str, is_claimed: bool) -> Iterator[Refused]:
     own = database.query(SESSION)[0]
     if hidden := NEEDED - _privileges(database.query(HELD), str(own["account"])):
-        text = f"the dashboard’s account {own['account']} has no {' and '.join(sorted(hidden))} on *.*, so it does not see everything"
+        text = phrase(
+            "the dashboard’s account {account} has no {privileges} on *.*, so it does not see everything",
+            account=own["account"],
+            privileges=" and ".join(sorted(hidden)),
+        )
         yield _in_use(target, text)
     nodes = tuple(sorted(f"{str(row['kind']).lower()} {row['address']}" for row in database.query(NODES)))
     if nodes != target.nodes:
-        text = f"planned were {', '.join(target.nodes)}; the cluster has {', '.join(nodes)}"
+        text = phrase(
+            "planned were {nodes}; the cluster has {found}", nodes=", ".join(target.nodes), found=", ".join(nodes)
+        )
         yield Refused("load_test.cluster_nodes", _checking(target), cause=text)
     names = [str(row["name"]) for row in database.query(SCHEMAS)]
     others = sorted(name for name in names if name.lower() not in {*SYSTEM, EMPTY, LOAD_SCHEMA})
     if others:
-        yield _in_use(target, f"it has the schema {', '.join(others[:SHOWN])}")
+        yield _in_use(target, phrase("it has the schema {schemas}", schemas=", ".join(others[:SHOWN])))
     if tables := [str(row["name"]) for row in database.query(TABLES_OF_TEST)]:
-        yield _in_use(target, f"its schema {EMPTY} has the table {', '.join(tables)}")
+        yield _in_use(
+            target, phrase("its schema {empty} has the table {tables}", empty=EMPTY, tables=", ".join(tables))
+        )
     if is_claimed and not _is_claimed_by(database.query(OWN_TABLES), load_test):
-        text = f"the schema {LOAD_SCHEMA} is no longer that of this test"
+        text = phrase("the schema {schema} is no longer that of this test", schema=LOAD_SCHEMA)
         yield Refused("load_test.claimed", _checking(target), cause=text)
     if not is_claimed and LOAD_SCHEMA in {name.lower() for name in names}:
-        yield Refused("load_test.claimed", _checking(target), cause=f"the schema {LOAD_SCHEMA} exists")
+        yield Refused(
+            "load_test.claimed",
+            _checking(target),
+            cause=phrase("the schema {schema} exists", schema=LOAD_SCHEMA),
+        )
     user = target.user if is_claimed else ""
     if sessions := [row for row in database.query(SESSIONS) if not _is_own(row, own, user)]:
-        yield _in_use(target, f"it has sessions of others: {_words(sessions)}")
+        yield _in_use(target, phrase("it has sessions of others: {sessions}", sessions=_words(sessions)))
 
 
 def _checking(target: TidbTarget) -> str:
-    return f"Checking that the cluster {target.cluster} serves nothing"
+    return phrase("Checking that the cluster {cluster} serves nothing", cluster=target.cluster)
 
 
 def _in_use(target: TidbTarget, cause: str) -> Refused:
@@ -119,8 +131,12 @@ def _is_own(row: Row, own: Row, load_user: str) -> bool:
 
 
 def _words(sessions: Sequence[Row]) -> str:
-    shown = [f"{row['user']} from {row['host']} on {row['node']}" for row in sessions[:SHOWN]]
-    return ", ".join(shown) + (f" and {len(sessions) - SHOWN} more" if len(sessions) > SHOWN else "")
+    shown = [
+        phrase("{user} from {host} on {node}", user=row["user"], host=row["host"], node=row["node"])
+        for row in sessions[:SHOWN]
+    ]
+    more = phrase(" and {count} more", count=len(sessions) - SHOWN) if len(sessions) > SHOWN else ""
+    return joined((joined(shown, ", "), more), "")
 
 
 def claim(database: Database, target: TidbTarget, *, load_test: str) -> None:
@@ -132,7 +148,7 @@ def claim(database: Database, target: TidbTarget, *, load_test: str) -> None:
         Refused: the schema exists (``load_test.claimed``), or the account may not make it (``load_test.account``).
         RemoteFailure, Unreachable: as ``Database``.
     """
-    operation = f"Claiming the cluster {target.cluster}"
+    operation = phrase("Claiming the cluster {cluster}", cluster=target.cluster)
     try:
         database.execute(f"CREATE DATABASE {sql_name(LOAD_SCHEMA)}")
         columns = f"(id INT NOT NULL PRIMARY KEY) COMMENT = '{mark_of(load_test)}'"
@@ -141,9 +157,11 @@ def claim(database: Database, target: TidbTarget, *, load_test: str) -> None:
         raise
     except RemoteFailure as error:
         if error.cause.startswith(EXISTS):
-            raise Refused("load_test.claimed", operation, cause=f"the schema {LOAD_SCHEMA} exists") from error
+            raise Refused(
+                "load_test.claimed", operation, cause=phrase("the schema {schema} exists", schema=LOAD_SCHEMA)
+            ) from error
         if error.code == "mysql.access_denied" or error.cause.startswith(DENIED):
-            step = f"Make the account: {grant_of(target.user)}"
+            step = phrase("Make the account: {statement}", statement=grant_of(target.user))
             raise Refused("load_test.account", operation, cause=error.cause, next_step=step) from error
         raise
 
@@ -211,8 +229,8 @@ def _left(tables: Sequence[Row]) -> RemoteFailure:
     shown = ", ".join(str(row["name"]) for row in tables[:SHOWN])
     return RemoteFailure(
         "load_test.not_removed",
-        f"Dropping the schema {LOAD_SCHEMA}",
-        cause=f"it has tables that are not of this test: {shown}",
-        state=f"The schema {LOAD_SCHEMA} remains.",
-        next_step=f"Look at the tables. If they are not needed: DROP DATABASE {LOAD_SCHEMA};",
+        phrase("Dropping the schema {schema}", schema=LOAD_SCHEMA),
+        cause=phrase("it has tables that are not of this test: {shown}", shown=shown),
+        state=phrase("The schema {schema} remains.", schema=LOAD_SCHEMA),
+        next_step=phrase("Look at the tables. If they are not needed: DROP DATABASE {schema};", schema=LOAD_SCHEMA),
     )

@@ -40,8 +40,10 @@ def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
     """
     problem = _broken(archive, evidence) or _refused(evidence) or first_cause(evidence.copy)
     if not problem and evidence.statuses.get("server") != 0:
-        found = f"the server that loaded the dump ended with status {evidence.statuses.get('server')}"
-        problem = "dump.server", found
+        ended = phrase(
+            "the server that loaded the dump ended with status {status}", status=evidence.statuses.get("server")
+        )
+        problem = "dump.server", ended
     if problem:
         code, found = problem
         raise RemoteFailure(code, phrase("Checking that the dump was loaded whole"), cause=found)
@@ -51,7 +53,7 @@ def _refused(evidence: FetchEvidence) -> tuple[str, str] | None:
     said = next((line for line in evidence.copy.unpack_log.splitlines() if line.startswith("ERROR ")), "")
     if not said:
         return None
-    return "dump.load", f"the server refused a statement of the dump: {said[:500]}"
+    return "dump.load", phrase("the server refused a statement of the dump: {said}", said=said[:500])
 
 
 def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Checkpoints:
@@ -81,27 +83,36 @@ def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str] | None
         if said:
             return (
                 "archive.damaged",
-                f"of the file of backup run {archive.run} {tool} said: {said[-300:]}",
+                phrase(
+                    "of the file of backup run {run} {tool} said: {said}", run=archive.run, tool=tool, said=said[-300:]
+                ),
             )
     if evidence.copy.transport_status != 0 or evidence.statuses.get("see") != 0:
         return None
     if evidence.sum != archive.sha256:
         return (
             "archive.damaged",
-            f"the file of backup run {archive.run} arrived with checksum {evidence.sum or '(none)'}, published was {archive.sha256}",
+            phrase(
+                "the file of backup run {run} arrived with checksum {sum}, published was {published}",
+                run=archive.run,
+                sum=evidence.sum or phrase("(none)"),
+                published=archive.sha256,
+            ),
         )
     if evidence.statuses.get("decompress") != 0:
-        said = evidence.decompress_log.strip()[-300:] or "(nothing)"
-        return "archive.decompress", f"zstd ended with status {evidence.statuses.get('decompress')}: {said}"
+        said = evidence.decompress_log.strip()[-300:] or phrase("(nothing)")
+        return "archive.decompress", phrase(
+            "zstd ended with status {status}: {said}", status=evidence.statuses.get("decompress"), said=said
+        )
     return None
 
 
 def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str] | None:
     """Return the first missing piece of evidence for a whole copy; every status is already 0."""
     if said := evidence.copy.unpack_log.strip():
-        return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}"
+        return "stream.unpack_complained", phrase("the unpacking tool wrote: {said}", said=said[-500:])
     for kind in ("last", "info", "checkpoints", "binlog"):
         if not first_of(flavor, kind, evidence.copy.target_files):
             names = " or ".join(flavor.metadata_files[kind])
-            return "stream.truncated", f"{names} did not arrive: the backup ended early"
+            return "stream.truncated", phrase("{names} did not arrive: the backup ended early", names=names)
     return None

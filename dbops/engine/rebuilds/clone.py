@@ -174,24 +174,28 @@ def _judge(evidence: CloneEvidence) -> str:
         said = _last_line(evidence.said)
         raise RemoteFailure("clone.failed", phrase("Cloning the source"), cause=said, next_step=advice)
     if evidence.statuses.get("clone") != 0:
-        found_text = evidence.last or _last_line(evidence.said) or "it ended without a word"
+        found_text = evidence.last or _last_line(evidence.said) or phrase("it ended without a word")
         raise RemoteFailure(
             "clone.failed", phrase("Cloning the source"), cause=found_text, next_step=phrase("Rebuild again.")
         )
     outcome = evidence.outcome
     if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
-        result = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
+        result = (
+            ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or phrase("nothing")
+        )
         raise RemoteFailure(
             "clone.incomplete",
             OPERATION,
-            cause=f"after its restart the server reports: {result}",
+            cause=phrase("after its restart the server reports: {result}", result=result),
         )
     if evidence.statuses.get("server") != 0:
         raise RemoteFailure(
             "clone.server",
             OPERATION,
             cause=evidence.last
-            or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
+            or phrase(
+                "the server that took the clone ended with status {status}", status=evidence.statuses.get("server")
+            ),
         )
     return outcome["gtid"]
 

@@ -53,7 +53,12 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
 
 
 def _statuses(evidence: CopyEvidence) -> str:
-    return f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
+    return phrase(
+        "source backup {source}, transport {transport}, unpack {unpack}",
+        source=evidence.source_status,
+        transport=evidence.transport_status,
+        unpack=evidence.unpack_status,
+    )
 
 
 def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
@@ -71,15 +76,17 @@ def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
         if known.code in CONSEQUENCES:
             consequence = consequence or known
             continue
-        return known.code, f"{known.sentence} ({_statuses(evidence)})"
+        return known.code, phrase("{sentence} ({details})", sentence=known.sentence, details=_statuses(evidence))
     if lost := _lost_link(evidence):
         return lost
     if consequence:
-        return consequence.code, f"{consequence.sentence} ({_statuses(evidence)})"
+        return consequence.code, phrase(
+            "{sentence} ({details})", sentence=consequence.sentence, details=_statuses(evidence)
+        )
     tail = "\n".join((evidence.source_log or evidence.transport_log or evidence.unpack_log).splitlines()[-3:])
     return (
         "stream.failed",
-        f"{_statuses(evidence)}. Last lines: {tail}",
+        phrase("{statuses}. Last lines: {tail}", statuses=_statuses(evidence), tail=tail),
     )
 
 
@@ -92,7 +99,10 @@ def _lost_status(evidence: CopyEvidence) -> tuple[str, str] | None:
         return None
     return (
         "stream.unverified",
-        f"the backup tool on the source said that it completed, but its exit status is lost ({_statuses(evidence)})",
+        phrase(
+            "the backup tool on the source said that it completed, but its exit status is lost ({statuses})",
+            statuses=_statuses(evidence),
+        ),
     )
 
 
@@ -110,7 +120,11 @@ def _lost_link(evidence: CopyEvidence) -> tuple[str, str] | None:
     said = evidence.transport_log.strip().splitlines()
     return (
         "transport.lost",
-        f"SSH between target and source broke off, saying: {said[-1] if said else '(nothing)'} ({_statuses(evidence)})",
+        phrase(
+            "SSH between target and source broke off, saying: {said} ({statuses})",
+            said=said[-1] if said else phrase("(nothing)"),
+            statuses=_statuses(evidence),
+        ),
     )
 
 
@@ -135,7 +149,12 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
         if status in KILLED_STATUSES:
             return (
                 "stream.killed",
-                f"the {what} was ended by signal {KILLED_STATUSES[status]} ({_statuses(evidence)})",
+                phrase(
+                    "the {what} was ended by signal {signal} ({statuses})",
+                    what=what,
+                    signal=KILLED_STATUSES[status],
+                    statuses=_statuses(evidence),
+                ),
             )
     return None
 
@@ -152,25 +171,34 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:
         lines = evidence.source_log.rstrip().splitlines()
         return (
             "stream.not_completed",
-            f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}",
+            phrase(
+                "the backup tool's last line is not 'completed OK!' but: {line}",
+                line=lines[-1] if lines else phrase("(nothing)"),
+            ),
         )
     if OTHER_DATADIR in evidence.source_log:
-        return "backup.other_datadir", "the backup tool read another data directory than the server's own"
+        return "backup.other_datadir", phrase("the backup tool read another data directory than the server's own")
     if evidence.unpack_log.strip():
         known = known_failure(evidence.unpack_log.splitlines())
         if known is not None and known.code == DISK_FULL:
-            return known.code, f"{known.sentence} ({_statuses(evidence)})"
-        return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}"
+            return known.code, phrase("{sentence} ({details})", sentence=known.sentence, details=_statuses(evidence))
+        return "stream.unpack_complained", phrase(
+            "the unpacking tool wrote: {said}", said=evidence.unpack_log.strip()[-500:]
+        )
     for kind in ("last", "info", "checkpoints", "binlog"):
         if not first_of(flavor, kind, evidence.target_files):
             names = " or ".join(flavor.metadata_files[kind])
-            return "stream.truncated", f"{names} did not arrive: the stream ended early"
+            return "stream.truncated", phrase("{names} did not arrive: the stream ended early", names=names)
     for kind in ("info", "checkpoints"):
         sent, arrived = first_of(flavor, kind, evidence.source_files), first_of(flavor, kind, evidence.target_files)
         if sent is None:
-            return "stream.unverified", f"the source kept no {flavor.metadata_files[kind][0]} to compare with"
+            return "stream.unverified", phrase(
+                "the source kept no {file} to compare with", file=flavor.metadata_files[kind][0]
+            )
         if not _agree(flavor, kind, sent, arrived or ""):
-            return "stream.other_run", f"{flavor.metadata_files[kind][0]} differs between source and target"
+            return "stream.other_run", phrase(
+                "{file} differs between source and target", file=flavor.metadata_files[kind][0]
+            )
     return None
 
 

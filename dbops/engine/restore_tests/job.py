@@ -66,7 +66,7 @@ class FileAccess:
             if why := why_other_machine(end, machine):
                 raise Refused(
                     "restore_test.refused",
-                    f"Opening access to the backup on {end.name}",
+                    phrase("Opening access to the backup on {host}", host=end.name),
                     cause=why,
                     next_step=phrase("Check whether the address in the inventory still leads to the intended machine."),
                 )
@@ -97,7 +97,7 @@ def why_other_machine(end: Endpoint, machine: str) -> str:
     result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
     if result.exit_status == 0:
         return ""
-    return result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}"
+    return result.stdout.strip().removeprefix("REFUSED: ") or phrase("exit status {status}", status=result.exit_status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,14 @@ class RestoreTestContext:
             self.way.open()
 
     def stalled(self, found: str) -> RemoteFailure:
-        return RemoteFailure("restore_test.stalled", f"Testing the restore of {self.plan.path}", cause=found)
+        return RemoteFailure(
+            "restore_test.stalled", phrase("Testing the restore of {path}", path=self.plan.path), cause=found
+        )
 
     def not_ended(self, found: str) -> Unreachable:
-        return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
+        return Unreachable(
+            "restore_test.not_ended", phrase("Stopping the restore test of {path}", path=self.plan.path), cause=found
+        )
 
 
 def advance(context: RestoreTestContext) -> RestoreTestResult | None:

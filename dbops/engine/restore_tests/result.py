@@ -111,7 +111,7 @@ def judge_restore_test(
             (``restore_test.refused``); nothing was written.
         RemoteFailure: the backup or the host failed.
     """
-    operation = f"Testing the restore of {path} of {source}"
+    operation = phrase("Testing the restore of {path} of {source}", path=path, source=source)
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         vanished = phrase("the job ended without an exit status (killed, or the host restarted)")
@@ -128,7 +128,9 @@ def judge_restore_test(
     # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
-        found = f"{len(missing)} tables older than the backup are missing in it: {named}"
+        found = phrase(
+            "{count} tables older than the backup are missing in it: {named}", count=len(missing), named=named
+        )
         raise RemoteFailure("restore_test.tables", operation, cause=found)
     renamed = [
         f"{schema}.{name} is older than the backup but missing in it; it may have been renamed."
@@ -150,7 +152,7 @@ def _fail(operation: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
         raise RemoteFailure(f"restore_test.{kind}", operation, cause=found)
-    found = said or f"exit status {exit_status} without output"
+    found = said or phrase("exit status {status} without output", status=exit_status)
     raise RemoteFailure("restore_test.failed", operation, cause=found)
 
 

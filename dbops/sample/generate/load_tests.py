@@ -17,6 +17,7 @@ from dbops.engine.load_tests.round_result import RoundResult, Second, WaitShare
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.tidb_plan import plan_load
 from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_tests import default_archive, facts_of, limits
 from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestEvent, LoadTestRound
@@ -175,8 +176,10 @@ def _host_of(name: str) -> Host:
 def _error(made: MadeLoadTest, host: str) -> dict[str, Any]:
     if made.status is not RunStatus.FAILED:
         return {}
-    found = "error 1040: Too many connections"
-    return RemoteFailure("load_test.connections", f"Running the load test on {host}", cause=found).as_record()
+    found = phrase("error 1040: Too many connections")
+    return RemoteFailure(
+        "load_test.connections", phrase("Running the load test on {host}", host=host), cause=found
+    ).as_record()
 
 
 def _place(steps: Sequence[dict[str, Any]]) -> int:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from dbops.engine.errors import Cancelled, RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, to_record
 from dbops.engine.methods import DEFAULT_METHOD, FOLLOW_UPS, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.follow_ups import ROLLBACK, EndedRebuild, plan_follow_up, remembered, rollback_option
 from dbops.engine.rebuilds.plan import Plan
@@ -148,12 +149,14 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
     if row.status == Status.CANCELLED:
         row.cancel_requested_at = steps[incident.ends_in].finished_at
         row.cancel_requested_by = incident.by
-        row.error = Cancelled("rebuild.cancelled", "Rebuilding", cause="a user requested it").as_record()
+        row.error = Cancelled(
+            "rebuild.cancelled", phrase("Rebuilding"), cause=phrase("a user requested it")
+        ).as_record()
     elif row.status == Status.FAILED:
         row.error = RemoteFailure(
             "host.job",
-            "Preparing the copy",
-            cause="exit status 137: the kernel killed the process because the host was out of memory",
+            phrase("Preparing the copy"),
+            cause=phrase("exit status 137: the kernel killed the process because the host was out of memory"),
             state=row.outcome,
         ).as_record()
     row.save()

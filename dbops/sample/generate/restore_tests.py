@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.result import STEPS
 from dbops.engine.states import RunStatus
 from dbops.models import BackupEvent, BackupRun, RestoreTest
@@ -41,7 +42,7 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     end = at + timedelta(seconds=sum(step["seconds"] for step in steps))
     error: dict[str, Any] = {}
     if is_bad:
-        operation = f"Restore-testing the backup {run.path} of {run.instance.name}"
+        operation = phrase("Restore-testing the backup {path} of {instance}", path=run.path, instance=run.instance.name)
         error = RemoteFailure("restore_test.tables", operation, cause=FOUND).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(

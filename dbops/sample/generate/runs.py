@@ -9,6 +9,7 @@ from typing import Any
 
 from dbops.engine.backups.flags import RunFigures, flags_of
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import LATE, RunStatus
 from dbops.lib.cron import due_times
@@ -111,8 +112,8 @@ def _write_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
         row.exit_status = 1
         error = RemoteFailure(
             "backup.failed",
-            f"Backing up {row.instance.name}",
-            cause="zstd: error 70: Write error: cannot write block: No space left on device",
+            phrase("Backing up {instance}", instance=row.instance.name),
+            cause=phrase("zstd: error 70: Write error: cannot write block: No space left on device"),
         )
         row.error, row.outcome = error.as_record(), "No space left in the directory. No backup was published."
     elif row.origin == "managed":

@@ -24,7 +24,7 @@ from dbops.security.redaction import CONTROL, ESCAPES
 from dbops.web.charts import timeline
 from dbops.web.dates import date_text
 from dbops.web.figures import NEVER, UNKNOWN, UNKNOWN_AGE, bytes_text, count, duration, rate, seconds_ago
-from dbops.web.templatetags.phrases import translated
+from dbops.web.templatetags.phrases import own_words, translated
 
 register = template.Library()
 register.filter("bytes", bytes_text)
@@ -291,7 +291,7 @@ def plainly(value: Any) -> str:
         return ", ".join(plainly(item) for item in value)
     if isinstance(value, dict):
         return "; ".join(f"{words(name)}: {plainly(item)}" for name, item in value.items() if item not in ("", None))
-    return str(value)
+    return str(own_words(value))
 
 
 @register.filter

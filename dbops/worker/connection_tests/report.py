@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from dbops.engine.phrases import joined, phrase
+
 
 @dataclass(slots=True)
 class TestReport:
@@ -15,6 +17,14 @@ class TestReport:
     def check(self, title: str, text: str, *, ok: bool = True) -> bool:
         self.checks.append({"title": title, "text": text, "ok": ok})
         return ok
+
+    @property
+    def failures(self) -> str:
+        """The failed checks as one text, empty if there are none."""
+        return joined(
+            (phrase("{title}: {text}", title=one["title"], text=one["text"]) for one in self.checks if not one["ok"]),
+            "; ",
+        )
 
     def command(self, place: str, text: str) -> None:
         self.commands.append({"place": place, "text": text})

@@ -15,6 +15,7 @@ from dbops.database import clock
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.lifecycle.host_certificates import note_certificates
 from dbops.loaders.accounts import account_of, secrets_of
 from dbops.loaders.members import shown_fingerprint
@@ -59,7 +60,13 @@ def run_test(test_id: int) -> bool:
     except DbopsError as error:
         _end(row, Statuses.FAILED, report, error, secrets)
     except BaseException as error:
-        _end(row, Statuses.UNKNOWN, report, _unknown(f"its worker was ended ({type(error).__name__})"), secrets)
+        _end(
+            row,
+            Statuses.UNKNOWN,
+            report,
+            _unknown(phrase("its worker was ended ({name})", name=type(error).__name__)),
+            secrets,
+        )
         raise
     else:
         _end(row, Statuses.PASSED, report, None, secrets)
@@ -72,7 +79,7 @@ def tests_due() -> list[int]:
     lost = Q(status=Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
     for row in _rows().filter(lost):
-        if _end(row, Statuses.UNKNOWN, None, _unknown("its worker was stopped, or none took it up in time")):
+        if _end(row, Statuses.UNKNOWN, None, _unknown(phrase("its worker was stopped, or none took it up in time"))):
             log.warning("test %s was ended: no worker was at it", row.pk)
     return list(ConnectionTest.objects.filter(status=Statuses.QUEUED).values_list("pk", flat=True))
 
@@ -98,8 +105,12 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     report.command(host.name, "inspect_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)
     if found.get("done") != "1":
-        text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
-        _unfit(host, f"the shell did not come to its end ({text})")
+        text = phrase(
+            "status {status}: {output}",
+            status=said.exit_status,
+            output=said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or phrase("no words"),
+        )
+        _unfit(host, phrase("the shell did not come to its end ({text})", text=text))
     if jumps:
         report.check("Jump hosts", ", then ".join(f"{jump} with the {_identity(jump)}" for jump in jumps))
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
@@ -119,7 +130,7 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     fits &= _check_writable(report, found, "authorized_keys", found["keys"], "keys_writable")
     report.measured["work_free_bytes"] = int(found["work_free"]) if found["work_free"].isdigit() else None
     if not fits:
-        _unfit(host, "; ".join(f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]))
+        _unfit(host, report.failures)
 
 
 def _identity(host: Host) -> str:
@@ -139,7 +150,7 @@ def _check_writable(report: TestReport, found: dict[str, str], title: str, path:
 def _unfit(host: Host, found: str) -> NoReturn:
     raise RemoteFailure(
         "test.host_unfit",
-        f"Checking the requirements of dbops on {host.name}",
+        phrase("Checking the requirements of dbops on {host}", host=host.name),
         cause=found,
     )
 
@@ -179,11 +190,11 @@ def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
 
 
 def _fail_where_not_ok(instance: Instance, report: TestReport) -> None:
-    if wrong := [f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]]:
+    if wrong := report.failures:
         raise RemoteFailure(
             "test.account",
-            f"Testing the accounts of {instance.name}",
-            cause="; ".join(wrong),
+            phrase("Testing the accounts of {instance}", instance=instance.name),
+            cause=wrong,
         )
 
 
@@ -233,15 +244,15 @@ def _secrets_of(row: ConnectionTest) -> list[str]:
 def _unreadable(row: ConnectionTest) -> Refused:
     return Refused(
         "test.secret",
-        f"Testing {row.subject}",
-        cause="a stored secret cannot be decrypted with the current keys",
+        phrase("Testing {subject}", subject=row.subject),
+        cause=phrase("a stored secret cannot be decrypted with the current keys"),
     )
 
 
 def _unknown(found: str) -> RemoteFailure:
     return RemoteFailure(
         "test.unknown",
-        "Testing a connection",
+        phrase("Testing a connection"),
         cause=found,
     )
 

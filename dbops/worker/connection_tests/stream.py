@@ -7,6 +7,7 @@ from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.hosts.access import Endpoint, HostAccess
 from dbops.engine.hosts.stream_test import MeasuredStream, pull_zeros
+from dbops.engine.phrases import phrase
 from dbops.engine.tuning.transport import choose_ciphers
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.loaders.plan_inputs import host_facts
@@ -26,8 +27,8 @@ def facts_of(host: Host) -> HostFacts:
         return facts
     raise Refused(
         "test.no_facts",
-        f"Choosing the cipher for {host.name}",
-        cause="no probe has read this host, so its ciphers are unknown",
+        phrase("Choosing the cipher for {host}", host=host.name),
+        cause=phrase("no probe has read this host, so its ciphers are unknown"),
     )
 
 

@@ -12,7 +12,7 @@ from dbops.engine.ports import Clock, Database
 STATEMENT_SECONDS, CALL_SECONDS = 20.0, 26.0
 #: The errors of a statement that took too long: MariaDB, MySQL.
 NUMBERS = ("1969:", "3024:")
-TOO_LONG = "the statement took too long"
+TOO_LONG = phrase("the statement took too long")
 
 
 class Bounded(Database):

@@ -6,6 +6,7 @@ from typing import ClassVar
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.hosts.jobs import CHECK_SECONDS, DetachedJob
 from dbops.engine.hosts.stall import StallLimits, signs_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, StepOutcome, again
@@ -99,7 +100,7 @@ class JobStep(Step):
         return RemoteFailure("host.stalled", self.title, cause=found)
 
     def _not_ended(self, found: str) -> Unreachable:
-        return Unreachable("host.not_ended", f"Ending: {self.title}", cause=found)
+        return Unreachable("host.not_ended", phrase("Ending: {title}", title=self.title), cause=found)
 
     def cancel(self, run: Run) -> None:
         """End the job, even if no start is remembered: the driver may have died just after the start."""

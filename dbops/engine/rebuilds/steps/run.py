@@ -9,6 +9,7 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.hosts.host_keys import HostAuthorities
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.local_login import Account
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
@@ -141,7 +142,11 @@ class Run:
         output = f"{result.stdout}{result.stderr}"
         self.journal.finished(key, result.exit_status, output)
         if result.exit_status != 0:
-            raise RemoteFailure("host.script", text, cause=f"status {result.exit_status}: {output.strip()[-500:]}")
+            raise RemoteFailure(
+                "host.script",
+                text,
+                cause=phrase("status {status}: {output}", status=result.exit_status, output=output.strip()[-500:]),
+            )
         return result
 
     def start_job(

@@ -10,6 +10,7 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.channels import read_channels
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table
@@ -41,7 +42,14 @@ def waits(run: Run, reason: str) -> StepOutcome:
     """
     since = run.checkpoint.setdefault("waiting.since", run.clock.now())
     if run.clock.now() - since > PATIENCE_SECONDS:
-        raise _not_possible(run, f"it waited for {PATIENCE_SECONDS / 3600:.0f} h: {reason}")
+        raise _not_possible(
+            run,
+            phrase(
+                "it waited for {hours} h: {reason}",
+                hours=f"{PATIENCE_SECONDS / 3600:.0f}",
+                reason=reason,
+            ),
+        )
     return StepOutcome(False, {"waits": reason}, WAIT_SECONDS)
 
 
@@ -86,7 +94,12 @@ def _must_be(run: Run, name: str, found: list[str], known: list[str]) -> None:
         raise RemoteFailure(
             "comparison.other_server",
             _operation(run),
-            cause=f"the server of {name} is {', '.join(found)}, not {', '.join(known)}",
+            cause=phrase(
+                "the server of {name} is {found}, not {known}",
+                name=name,
+                found=", ".join(found),
+                known=", ".join(known),
+            ),
         )
 
 
@@ -94,17 +107,22 @@ def _not_now(run: Run, target: Database) -> str:
     """Return why the target cannot be compared now, empty if it can. Raises ``RemoteFailure`` if it never can."""
     links = read_channels(target, run.flavor)
     if len(links) != 1 or not is_attached_to(links[0], run.followed):
-        sources = ", ".join(f"{link.source_host}:{link.source_port}" for link in links) or "no server"
+        sources = ", ".join(f"{link.source_host}:{link.source_port}" for link in links) or phrase("no server")
         raise RemoteFailure(
             "comparison.replication",
             _operation(run),
-            cause=f"{run.plan.target.name} replicates from {sources}, not from {run.followed.name}",
+            cause=phrase(
+                "{target} replicates from {sources}, not from {source}",
+                target=run.plan.target.name,
+                sources=sources,
+                source=run.followed.name,
+            ),
         )
     lag = links[0].lag_seconds
     if not links[0].is_running:
-        return f"replication of {run.plan.target.name} is stopped"
+        return phrase("replication of {target} is stopped", target=run.plan.target.name)
     if lag is None or lag > MAX_LAG_SECONDS:
-        return f"{run.plan.target.name} is behind"
+        return phrase("{target} is behind", target=run.plan.target.name)
     return ""
 
 
@@ -116,7 +134,7 @@ def _round(
         return waits(run, reason)
     with common_snapshot(run, reference) as (position, here, there):
         if not position:
-            return _missed(run, "both servers did not come to one position")
+            return _missed(run, phrase("both servers did not come to one position"))
         run.checkpoint.pop("waiting.since", None)
         run.checkpoint["missed"] = 0
         record["compared_with"] = reference.party.name
@@ -172,7 +190,10 @@ def _note_differing(run: Run, record: dict[str, Any], state: dict[str, Any]) -> 
         record["differing"] += 1
         if len(record["differences"]) < LISTED:
             record["differences"].append({"table": name, "rows": one["rows"] or "all rows"})
-        run.journal.say(f"Rows of {name} differ ({one['rows'] or 'all rows'}).", level=Level.ERROR)
+        run.journal.say(
+            phrase("Rows of {name} differ ({rows}).", name=name, rows=one["rows"] or phrase("all rows")),
+            level=Level.ERROR,
+        )
         of_table = sum(known["table"] == name for known in record["differences"])
         if of_table >= RANGES and one["table"] in state["whole"]:
             state["whole"].remove(one["table"])
@@ -210,7 +231,7 @@ def stop(run: Run) -> None:
 
 
 def _operation(run: Run) -> str:
-    return f"Comparing all rows of {run.plan.target.name}"
+    return phrase("Comparing all rows of {target}", target=run.plan.target.name)
 
 
 def _not_possible(run: Run, why: str) -> RemoteFailure:
@@ -219,4 +240,4 @@ def _not_possible(run: Run, why: str) -> RemoteFailure:
 
 def _told(record: dict[str, Any]) -> str:
     lines = [f"{one['table']} ({one['rows']})" for one in record["differences"]]
-    return f"at {record['rows']['until']}, rows differ in {listed(lines)}"
+    return phrase("at {until}, rows differ in {tables}", until=record["rows"]["until"], tables=listed(lines))

@@ -7,6 +7,7 @@ changed between all looks in the same way, or it leaves the list.
 from collections.abc import Callable
 from typing import Any
 
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.steps.certify.reference import (
     Reference,
@@ -22,7 +23,7 @@ LOOKS = 5
 PAUSE_SECONDS = 0.5
 #: How long one server may take to reach what the other had.
 REACH_SECONDS = 300.0
-NOT_REACHED = "both servers did not come to one position"
+NOT_REACHED = phrase("both servers did not come to one position")
 #: Names in the certificate, and in an error.
 LISTED, NAMED = 200, 10
 
@@ -68,7 +69,10 @@ def settle(
 
 def _leave_open(run: Run, names: list[str], record: dict[str, Any]) -> None:
     note_unchecked(record, dict.fromkeys(names, NOT_REACHED))
-    run.journal.say(f"{len(names)} differences were not looked at again: {NOT_REACHED}.", level=Level.WARNING)
+    run.journal.say(
+        phrase("{count} differences were not looked at again: {reason}.", count=len(names), reason=NOT_REACHED),
+        level=Level.WARNING,
+    )
 
 
 def note_unchecked(record: dict[str, Any], reasons: dict[str, str]) -> None:
@@ -83,8 +87,8 @@ def note_unchecked(record: dict[str, Any], reasons: dict[str, str]) -> None:
 
 def listed(lines: list[str]) -> str:
     """Return the first lines, for a sentence."""
-    more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
-    return "; ".join(lines[:NAMED]) + more
+    more = phrase(" and {count} more", count=len(lines) - NAMED) if len(lines) > NAMED else ""
+    return joined(("; ".join(lines[:NAMED]), more), "")
 
 
 def _both_went_on(run: Run, state: dict[str, str], target: Database, reference: Reference) -> bool:

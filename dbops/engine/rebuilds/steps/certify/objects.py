@@ -7,6 +7,7 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import parse_version
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.columns import COLUMN, changes, prepare
 from dbops.engine.rebuilds.certificate.inventory import (
@@ -63,11 +64,21 @@ def inventory(run: Run, target: Database, reference: Reference, record: dict[str
     if left:
         raise RemoteFailure(
             "certificate.differs",
-            f"Comparing the objects of {run.plan.target.name} with those of {reference.party.name}",
+            phrase(
+                "Comparing the objects of {target} with those of {reference}",
+                target=run.plan.target.name,
+                reference=reference.party.name,
+            ),
             cause=listed([f"{name} ({how})" for name, how in left.items()]),
         )
     if counts:
-        run.journal.say(f"{sum(counts.values())} objects are the same as on {reference.party.name}.")
+        run.journal.say(
+            phrase(
+                "{count} objects are the same as on {reference}.",
+                count=sum(counts.values()),
+                reference=reference.party.name,
+            )
+        )
     return None
 
 

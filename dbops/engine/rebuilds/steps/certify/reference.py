@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.channels import read_channels
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import STATEMENT_SECONDS, Bounded
 from dbops.engine.rebuilds.plan import PlannedInstance
@@ -96,8 +97,8 @@ def filters_of(run: Run, target: Database, reference: Reference) -> str:
     ):
         for link in read_channels(database, flavor):
             if link.left_out:
-                found.append(f"{name} has {', '.join(sorted(link.left_out))}")
-    return "; ".join(found)
+                found.append(phrase("{name} has {tables}", name=name, tables=", ".join(sorted(link.left_out))))
+    return joined(found, "; ")
 
 
 def reached_by_reference(run: Run, reference: Reference) -> str:

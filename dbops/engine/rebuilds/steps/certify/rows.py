@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.record import REST
 from dbops.engine.rebuilds.certificate.sizes import comparable, large_of
@@ -27,7 +28,7 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
     if state is None:
         if why := why_not(run, target, reference):
             leave_out(record, why, "all rows")
-            run.journal.say(f"Rows are not compared: {why}.")
+            run.journal.say(phrase("Rows are not compared: {why}.", why=why))
             return None
         state = run.checkpoint["certify.rows"] = _begin(run, target, record)
         if run.plan.certificate_seconds:
@@ -92,15 +93,15 @@ def identity_of(database: Database) -> list[str]:
 def why_not(run: Run, target: Database, reference: Reference) -> str:
     """Return why no rows can be compared, empty if they can. Raises as ``Database.query``."""
     if not (run.plan.full_certificate or run.plan.certificate_seconds):
-        return "the settings give no time for it"
+        return phrase("the settings give no time for it")
     if not run.plan.uses_gtid:
-        return "without GTID there is no common position"
+        return phrase("without GTID there is no common position")
     series = [version.split(".")[:2] for version in (version_of(target), version_of(reference.database))]
     if series[0] != series[1]:
-        return "the servers are of different series"
+        return phrase("the servers are of different series")
     row = reference.database.query("SELECT @@log_bin AS logs, @@log_slave_updates AS updates")[0]
     if not int(row["logs"]) or not (reference.is_primary or int(row["updates"])):
-        return f"the binary log of {reference.party.name} does not have all changes"
+        return phrase("the binary log of {reference} does not have all changes", reference=reference.party.name)
     return filters_of(run, target, reference)
 
 
@@ -140,8 +141,14 @@ def _must_be_equal(run: Run, reference: Reference, record: dict[str, Any], state
         record["differences"] = [f"table {name} (rows)" for name in names][:LISTED]
         raise RemoteFailure(
             "certificate.rows_differ",
-            f"Comparing the rows of {run.plan.target.name} with those of {reference.party.name}",
-            cause=f"at {record['rows']['until']}, rows differ in {', '.join(names[:10])}",
+            phrase(
+                "Comparing the rows of {target} with those of {reference}",
+                target=run.plan.target.name,
+                reference=reference.party.name,
+            ),
+            cause=phrase(
+                "at {until}, rows differ in {tables}", until=record["rows"]["until"], tables=", ".join(names[:10])
+            ),
         )
 
 
@@ -149,5 +156,10 @@ def _end(run: Run, record: dict[str, Any]) -> None:
     del run.checkpoint["certify.rows"]
     found = record["rows"]
     run.journal.say(
-        f"{found['count']} rows of {found['tables']} tables are equal at {found.get('until', 'no position')}."
+        phrase(
+            "{count} rows of {tables} tables are equal at {position}.",
+            count=found["count"],
+            tables=found["tables"],
+            position=found.get("until", phrase("no position")),
+        )
     )

@@ -98,7 +98,10 @@ def _bounded(
         if times < SLOW_TIMES:
             return again(1.0)
         note_unchecked(record, {name: TOO_LONG})
-        run.journal.say(f"Part {name} of the certificate is not complete: {TOO_LONG}.", level=Level.WARNING)
+        run.journal.say(
+            phrase("Part {name} of the certificate is not complete: {reason}.", name=name, reason=TOO_LONG),
+            level=Level.WARNING,
+        )
         for key in ("certify.rows", f"certify.{name}", "certify.slow"):
             run.checkpoint.pop(key, None)
         return None
@@ -189,7 +192,7 @@ def _must_be_readable(
         record["unreadable"] = [f"{table}: {cause}" for table, cause in bad.items()][:LISTED]
         raise RemoteFailure(
             "certificate.unreadable",
-            f"Reading the tables of {run.plan.target.name}",
+            phrase("Reading the tables of {target}", target=run.plan.target.name),
             cause=listed(record["unreadable"]),
         )
     return set(opened.slow) | set(same) | gone, there.unreached
@@ -227,10 +230,20 @@ def _must_have_rows(
         record["differences"] = [f"table {name} (empty)" for name in sorted(found)][:LISTED]
         raise RemoteFailure(
             "certificate.rows_differ",
-            f"Comparing the rows of {run.plan.target.name} with those of {reference.party.name}",
+            phrase(
+                "Comparing the rows of {target} with those of {reference}",
+                target=run.plan.target.name,
+                reference=reference.party.name,
+            ),
             cause=listed([f"{name} is empty" for name in sorted(found)]),
         )
-    run.journal.say(f"All {record['opened']} tables of {run.plan.target.name} were opened and read.")
+    run.journal.say(
+        phrase(
+            "All {count} tables of {target} were opened and read.",
+            count=record["opened"],
+            target=run.plan.target.name,
+        )
+    )
     return None
 
 

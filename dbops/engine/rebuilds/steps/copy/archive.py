@@ -105,7 +105,7 @@ class Fetch(Stream):
         self._remember_position(run, evidence.copy)
         run.journal.progress(bytes=received, total_bytes=received, percent=100.0)
         run.journal.say(
-            f"The backup of run {archive.run} arrived completely: the checksum matches.",
+            phrase("The backup of run {run} arrived completely: the checksum matches.", run=archive.run),
             host=run.target.party.host,
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)

@@ -123,9 +123,17 @@ class OpenDonor(Step):
                 "clone.no_way",
                 phrase("Trying the connection from the target to the source's server"),
                 cause=error.cause,
-                next_step=f"Allow {run.target.party.host} to reach {source.address}:{source.port}.",
+                next_step=phrase(
+                    "Allow {host} to reach {address}:{port}.",
+                    host=run.target.party.host,
+                    address=source.address,
+                    port=source.port,
+                ),
             ) from error
-        run.journal.say(f"{run.target.party.host} reaches the server of {source.name}.", host=run.target.party.host)
+        run.journal.say(
+            phrase("{host} reaches the server of {source}.", host=run.target.party.host, source=source.name),
+            host=run.target.party.host,
+        )
 
 
 class Clone(JobStep):
@@ -250,7 +258,7 @@ class Clone(JobStep):
             "done_before": ["set-ownership", "prepare"],
         }
         run.journal.progress(bytes=copied, total_bytes=copied, percent=100.0)
-        run.journal.say(f"The clone is complete, at {gtid}.", host=run.target.party.host)
+        run.journal.say(phrase("The clone is complete, at {gtid}.", gtid=gtid), host=run.target.party.host)
         with suppress(DbopsError):  # the clean-up does the rest
             close_donor(run)
         return done(exit_statuses=state.stages, tails=state.tails, bytes=copied, seconds=seconds)
@@ -300,7 +308,10 @@ def close_donor(run: Run) -> bool:
             if plugin_state(database):  # another clone uses it: it is removed when that ends
                 return False
     run.checkpoint["donor_closed"] = True
-    run.journal.say(f"{source.party.name} is restored: the account of this run is dropped.", host=source.party.host)
+    run.journal.say(
+        phrase("{source} is restored: the account of this run is dropped.", source=source.party.name),
+        host=source.party.host,
+    )
     return True
 
 

@@ -105,7 +105,7 @@ class LoadDump(JobStep):
         }
         run.journal.progress(bytes=archive.bytes, total_bytes=archive.bytes, percent=100.0)
         run.journal.say(
-            f"The dump of run {archive.run} was loaded completely: the checksum matches.",
+            phrase("The dump of run {run} was loaded completely: the checksum matches.", run=archive.run),
             host=run.target.party.host,
         )
         return done(exit_statuses=statuses, tails=tails, bytes=archive.bytes, seconds=seconds)

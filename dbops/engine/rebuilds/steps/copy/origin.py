@@ -33,6 +33,13 @@ def must_be_of_source(run: Run, position: Coordinates) -> None:
         raise RemoteFailure(
             "backup.other_server",
             phrase("Comparing the copy's position with the source"),
-            cause=f"{run.source.party.name} answers at {run.source.party.socket}, but {found}",
+            cause=phrase(
+                "{source} answers at {socket}, but {found}",
+                source=run.source.party.name,
+                socket=run.source.party.socket,
+                found=found,
+            ),
         )
-    run.journal.say(f"The copy's position is of {run.source.party.name}.", host=run.source.party.host)
+    run.journal.say(
+        phrase("The copy's position is of {source}.", source=run.source.party.name), host=run.source.party.host
+    )

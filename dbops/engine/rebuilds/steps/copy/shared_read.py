@@ -15,6 +15,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load, load_python
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, receiver_has_failed
 from dbops.engine.rebuilds.plan import Plan
@@ -57,7 +58,7 @@ def may_swap_datadir(run: Run) -> bool:
     _must_be_read_for(run, leader)
     if "shared_read.leader_logged" not in run.checkpoint:
         run.checkpoint["shared_read.leader_logged"] = True
-        run.journal.say(f"Leader: {leader}. Waiting until its target is ready.")
+        run.journal.say(phrase("Leader: {leader}. Waiting until its target is ready.", leader=leader))
     return leader.phase is not SharedReadPhase.QUEUED and leader.phase is not SharedReadPhase.COMING
 
 
@@ -84,12 +85,17 @@ def settle(run: Run) -> bool:
 
 def _log_followers(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember]) -> None:
     if ready:
-        once = ", compressed once" if run.plan.compress_threads else ""
+        once = phrase(", compressed once") if run.plan.compress_threads else ""
         run.journal.say(
-            f"Shared read of {run.source.party.name} for this rebuild and {', '.join(map(str, ready))}{once}."
+            phrase(
+                "Shared read of {source} for this rebuild and {rebuilds}{once}.",
+                source=run.source.party.name,
+                rebuilds=", ".join(map(str, ready)),
+                once=once,
+            )
         )
     if left:
-        text = f"Not ready in time and left out: {', '.join(map(str, left))}."
+        text = phrase("Not ready in time and left out: {rebuilds}.", rebuilds=", ".join(map(str, left)))
         run.journal.say(text, level=Level.WARNING)
 
 
@@ -218,7 +224,9 @@ def _log_drops(run: Run, said: str) -> None:
     for line in lines[run.checkpoint.get("shared_read.lines", 0) :]:
         uid, found, rest = line.partition(" is dropped after ")
         if found:
-            text = f"{targets.get(uid, uid)}{found}{rest}. The others continue."
+            text = phrase(
+                "{target} is dropped after {reason}. The others continue.", target=targets.get(uid, uid), reason=rest
+            )
             run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
     run.checkpoint["shared_read.lines"] = len(lines)
 
@@ -236,24 +244,28 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
     if said and not receiver_has_failed(evidence):
         raise RemoteFailure(
             "shared.dropped",
-            f"Receiving the shared read of {run.source.party.name}",
-            cause=f"this target was {said.removeprefix('dbops: ')}",
-            state="The other targets of the shared read continue. " + describe_data_location(run),
+            phrase("Receiving the shared read of {source}", source=run.source.party.name),
+            cause=phrase("this target was {reason}", reason=said.removeprefix("dbops: ")),
+            state=joined((phrase("The other targets of the shared read continue."), describe_data_location(run))),
         )
 
 
 def _no_read(run: Run, leader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.no_read", f"{leader} ended before it sent data to this target")
+    return _left_behind(
+        run, "shared.no_read", phrase("{leader} ended before it sent data to this target", leader=leader)
+    )
 
 
 def _missed(run: Run, leader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.missed", f"{leader} started without this target, which was not ready in time")
+    return _left_behind(
+        run, "shared.missed", phrase("{leader} started without this target, which was not ready in time", leader=leader)
+    )
 
 
 def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
     return RemoteFailure(
         code,
-        f"Sharing one read of {run.source.party.name}",
+        phrase("Sharing one read of {source}", source=run.source.party.name),
         cause=found,
         state=describe_data_location(run),
     )
@@ -269,23 +281,27 @@ def why_not_shared(plan: Plan, leader: Plan, tools: Collection[str], shareable: 
         shareable: methods that support a shared read.
     """
     if plan.method != leader.method or plan.method not in shareable:
-        return "only methods that stream from a running server can share a read"
+        return phrase("only methods that stream from a running server can share a read")
     if plan.source.name != leader.source.name:
-        return f"this one reads {plan.source.name}, the other {leader.source.name}"
+        return phrase("this one reads {source}, the other {other}", source=plan.source.name, other=leader.source.name)
     if not (plan.uses_gtid and leader.uses_gtid):
-        return "without GTID, each replica needs its own pause of the source"
+        return phrase("without GTID, each replica needs its own pause of the source")
     if "python3" not in tools:
-        return f"the host of {plan.source.name} has no python3, which a shared read needs"
+        return phrase("the host of {source} has no python3, which a shared read needs", source=plan.source.name)
     if _compressed(plan) != _compressed(leader):
-        return f"the streams differ: this one is {_compressed(plan)}, the other is {_compressed(leader)}"
+        return phrase(
+            "the streams differ: this one is {compressed}, the other is {other}",
+            compressed=_compressed(plan),
+            other=_compressed(leader),
+        )
     flavor = flavor_for(plan.source.version, plan.flavor)
     if sent_command(plan, flavor, "RUN") != sent_command(leader, flavor, "RUN"):
-        return "the two plans read the source with different options"
+        return phrase("the two plans read the source with different options")
     return ""
 
 
 def _compressed(plan: Plan) -> str:
     """Return how the stream is compressed, as text: each target of a shared read expands it as its own plan says."""
     if plan.compresses_itself:
-        return "compressed by the backup tool"
-    return "compressed by zstd in the pipe" if plan.pipe_threads else "not compressed"
+        return phrase("compressed by the backup tool")
+    return phrase("compressed by zstd in the pipe") if plan.pipe_threads else phrase("not compressed")

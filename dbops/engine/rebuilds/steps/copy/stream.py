@@ -14,7 +14,7 @@ from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.tool_output import decode_files, first_of
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 from dbops.engine.rebuilds.metrics import figures_of
@@ -141,7 +141,10 @@ class Stream(JobStep):
         except Unreachable as error:
             run.checkpoint["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
             if not run.checkpoint.get("stream.source_silent"):
-                text = f"The source does not respond to dbops. The copy continues unobserved there: {error.cause}"
+                text = phrase(
+                    "The source does not respond to dbops. The copy continues unobserved there: {cause}",
+                    cause=error.cause,
+                )
                 run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
             run.checkpoint["stream.source_silent"] = True
 
@@ -154,7 +157,7 @@ class Stream(JobStep):
         run.checkpoint["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
         run.checkpoint["stream.sent"] = bool(found.get("status"))
         if run.checkpoint.pop("stream.source_silent", False):
-            run.journal.say("The source responds to dbops again.", host=run.source.party.host)
+            run.journal.say(phrase("The source responds to dbops again."), host=run.source.party.host)
         run.checkpoint["source.beat_at"] = run.clock.now() + BEAT_SECONDS
         if not found.get("guard") and not found.get("given_back"):
             rearm(run, "")
@@ -180,7 +183,11 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "backup.redo_stuck",
                 phrase("Copying the source's redo log"),
-                cause=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} attempts: the redo log was overwritten",
+                cause=phrase(
+                    "the backup tool has been at LSN {lsn} for {attempts} attempts: the redo log was overwritten",
+                    lsn=lsn,
+                    attempts=STUCK_LINES // 2,
+                ),
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
@@ -191,8 +198,13 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "stream.disk_full",
                 phrase("Unpacking into the new data directory"),
-                cause=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
-                state=f"dbops stopped the copy. {describe_data_location(run)}",
+                cause=phrase(
+                    "{sentence} The unpacking tool wrote: {said}", sentence=known.sentence, said=said.strip()[-500:]
+                ),
+                state=phrase(
+                    "dbops stopped the copy. {location}",
+                    location=describe_data_location(run),
+                ),
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
@@ -226,14 +238,22 @@ class Stream(JobStep):
             bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
         )
         run.journal.say(
-            f"The copy is complete: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
+            phrase(
+                "The copy is complete: backup {uuid}, up to LSN {last_lsn}.",
+                uuid=info.uuid,
+                last_lsn=checkpoints.last_lsn,
+            ),
+            host=run.target.party.host,
         )
         locked = run.checkpoint["stream.write_lock"]["seconds"]
         if locked is None:  # the log was written faster than it was read
             record = first_of(run.flavor, "info", evidence.target_files) or ""
             locked = write_lock_seconds(run.flavor, evidence.source_log.splitlines(), record)
         if locked is not None:
-            run.journal.say(f"Writes on the source waited {locked:.1f} s for the copy.", host=run.source.party.host)
+            run.journal.say(
+                phrase("Writes on the source waited {seconds} s for the copy.", seconds=f"{locked:.1f}"),
+                host=run.source.party.host,
+            )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds, write_lock_seconds=locked)
 
     def _source_was_ours(self, run: Run, found: dict[str, str]) -> None:
@@ -241,9 +261,9 @@ class Stream(JobStep):
         if found.get("given_back") and found.get("status") != "0":
             raise RemoteFailure(
                 "source.given_back",
-                f"Copying from {run.source.party.name}",
-                cause=f"its guard ended the backup: {found['given_back']}",
-                state="Replication on the source is running. " + describe_data_location(run),
+                phrase("Copying from {source}", source=run.source.party.name),
+                cause=phrase("its guard ended the backup: {reason}", reason=found["given_back"]),
+                state=joined((phrase("Replication on the source is running."), describe_data_location(run))),
             )
 
     def _evidence(self, run: Run, state: JobState, found: dict[str, str]) -> CopyEvidence:

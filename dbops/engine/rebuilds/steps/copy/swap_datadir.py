@@ -43,7 +43,7 @@ class SwapDatadir(JobStep):
         if "incomplete_copy" in run.checkpoint and not run.checkpoint.get("incomplete_copy_tree"):
             raise Refused(
                 "resume.changed",
-                f"Resuming the rebuild of {target.name}",
+                phrase("Resuming the rebuild of {target}", target=target.name),
                 cause=phrase("the content of the data directory is unknown"),
             )
         if run.checkpoint.get("touched"):  # begun before, with unknown progress
@@ -84,12 +84,14 @@ class SwapDatadir(JobStep):
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         if state.exit_status == REFUSED_STATUS and not run.checkpoint.get("swap-datadir.again"):
             run.checkpoint["refused"] = True  # its script refuses before it changes anything
-        job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
+        job_must_succeed(state, phrase("Stopping {target} and moving its data aside", target=run.plan.target.name))
         found = pairs(state.tails.get("out", ""))
         run.checkpoint["new_identity"] = found["identity"]
         run.checkpoint["left_tree"] = found.get("tree", "")
         run.checkpoint["aside_identity"] = found.get("aside_identity", "")
         run.checkpoint["aside_path"] = run.plan.aside_path if found.get("aside_identity") else ""
         target = run.plan.target
-        run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
+        run.journal.say(
+            phrase("{target} is stopped. {old_data}", target=target.name, old_data=old_data(run)), host=target.host
+        )
         return done(exit_statuses={"swap": 0})

@@ -96,7 +96,7 @@ def _remove_mark(run: Run) -> None:
 
 def _remove_old_data(run: Run) -> StepOutcome:
     outcome = remove_moved(
-        run, "remove-old", run.checkpoint["aside_path"], run.checkpoint["aside_identity"], "old data"
+        run, "remove-old", run.checkpoint["aside_path"], run.checkpoint["aside_identity"], phrase("old data")
     )
     if outcome.result.get("removed"):
         run.checkpoint["aside_path"] = ""
@@ -116,13 +116,19 @@ def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> Ste
     run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, target.os_user, lock="remove")
     state = run.target.jobs.follow(job, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
-        run.journal.progress(note=f"removing the {what}")
+        run.journal.progress(note=phrase("removing the {what}", what=what))
         return again()
     run.journal.finished(job, state.exit_status, state.tails.get("out", ""))
     try:
-        job_must_succeed(state, f"Removing the {what}")
+        job_must_succeed(state, phrase("Removing the {what}", what=what))
     except DbopsError as error:
-        run.journal.say(f"The {what} of {target.name} stays at {path}: {error}", level=Level.WARNING, host=target.host)
+        run.journal.say(
+            phrase(
+                "The {what} of {target} stays at {path}: {error}", what=what, target=target.name, path=path, error=error
+            ),
+            level=Level.WARNING,
+            host=target.host,
+        )
         return done()
-    run.journal.say(f"The {what} of {target.name} is removed.", host=target.host)
+    run.journal.say(phrase("The {what} of {target} is removed.", what=what, target=target.name), host=target.host)
     return done(removed=True)

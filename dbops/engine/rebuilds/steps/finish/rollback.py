@@ -37,16 +37,16 @@ class FindOldData(Step):
     def advance(self, run: Run) -> StepOutcome:
         inspect_host(run)
         if self._is_back(run):
-            run.journal.say("The old data is already in place.", host=run.plan.target.host)
+            run.journal.say(phrase("The old data is already in place."), host=run.plan.target.host)
             return done()
         if not old_data_is_aside(run) or run.checkpoint["found"].get("aside") != run.checkpoint["aside_identity"]:
             raise Refused(
                 "old.not_found",
-                f"Checking the old data of {run.plan.target.name}",
-                cause=f"{run.plan.aside_path} is not the directory that was moved aside",
+                phrase("Checking the old data of {target}", target=run.plan.target.name),
+                cause=phrase("{path} is not the directory that was moved aside", path=run.plan.aside_path),
                 state=describe_data_location(run),
             )
-        run.journal.say(f"The old data is at {run.plan.aside_path}.", host=run.plan.target.host)
+        run.journal.say(phrase("The old data is at {path}.", path=run.plan.aside_path), host=run.plan.target.host)
         return done()
 
     def _is_back(self, run: Run) -> bool:
@@ -98,14 +98,16 @@ class Rollback(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, f"Rolling back {run.plan.target.name}")
+        job_must_succeed(state, phrase("Rolling back {target}", target=run.plan.target.name))
         found = pairs(state.tails.get("out", ""))
         run.checkpoint["old_identity"], run.checkpoint["failed_identity"] = (
             found["identity"],
             found.get("failed_identity", ""),
         )
         run.checkpoint["aside_path"] = ""
-        run.journal.say(f"The old data is back at {run.plan.target.datadir}.", host=run.plan.target.host)
+        run.journal.say(
+            phrase("The old data is back at {datadir}.", datadir=run.plan.target.datadir), host=run.plan.target.host
+        )
         return done()
 
 
@@ -131,7 +133,8 @@ class StartOld(StartServer):
         if run.plan.target.is_answering:
             return super().advance(run)
         run.journal.say(
-            f"{run.plan.target.name} did not run before the rebuild and stays stopped.", host=run.plan.target.host
+            phrase("{target} did not run before the rebuild and stays stopped.", target=run.plan.target.name),
+            host=run.plan.target.host,
         )
         return done()
 
@@ -151,9 +154,17 @@ class ReplicateAsBefore(Step):
             link = read_link(database, run.flavor)
             since = run.checkpoint.setdefault("replicate-as-before.since", run.clock.now())
             if link is None or link.is_running:
-                source = f"replicates from {link.source_host}:{link.source_port}" if link else "does not replicate"
-                run.checkpoint["serves"] = f"The server runs and {source}."
-                run.journal.say(f"{run.plan.target.name}: {run.checkpoint['serves']}", host=run.plan.target.host)
+                run.checkpoint["serves"] = serves = (
+                    phrase(
+                        "The server runs and replicates from {host}:{port}.",
+                        host=link.source_host,
+                        port=link.source_port,
+                    )
+                    if link
+                    else phrase("The server runs and does not replicate.")
+                )
+                text = phrase("{target}: {serves}", target=run.plan.target.name, serves=serves)
+                run.journal.say(text, host=run.plan.target.host)
                 return done()
             if (link.io_running, link.sql_running) == ("No", "No") and not run.checkpoint.get(
                 "replicate-as-before.started"
@@ -163,8 +174,12 @@ class ReplicateAsBefore(Step):
                     run.execute(run.target, database, f"replicate-as-before.start.{number}", statement)
         if run.clock.now() - since < REPLICATES_SECONDS:
             return again(0.5)
-        error = link.last_io_error or link.last_sql_error or f"receiver {link.io_running}, applier {link.sql_running}"
-        run.checkpoint["serves"] = f"The server runs but does not replicate: {error}"
+        error = (
+            link.last_io_error
+            or link.last_sql_error
+            or phrase("receiver {io}, applier {sql}", io=link.io_running, sql=link.sql_running)
+        )
+        run.checkpoint["serves"] = phrase("The server runs but does not replicate: {error}", error=error)
         run.journal.say(run.checkpoint["serves"], level=Level.WARNING, host=run.plan.target.host)
         return done()
 
@@ -185,7 +200,7 @@ class RemoveCopy(Step):
         if not run.checkpoint.get("failed_identity"):
             return done()
         return remove_moved(
-            run, "remove-copy", failed_path(run.plan, run.copy_run), run.checkpoint["failed_identity"], "copy"
+            run, "remove-copy", failed_path(run.plan, run.copy_run), run.checkpoint["failed_identity"], phrase("copy")
         )
 
 
@@ -193,6 +208,12 @@ def outcome(run: Run) -> str:
     """Return the outcome of a successful rollback."""
     target = run.plan.target
     # The old data may be damaged, or an empty directory where a server would start as a new one.
-    stopped = f"The server is stopped, as before. Check the data before you start it: {target.start_command}."
-    serves = run.checkpoint.get("serves") or stopped
-    return f"The old data of {target.name} is in place at {target.datadir}. {serves}"
+    stopped = phrase(
+        "The server is stopped, as before. Check the data before you start it: {command}.", command=target.start_command
+    )
+    return phrase(
+        "The old data of {target} is in place at {datadir}. {serves}",
+        target=target.name,
+        datadir=target.datadir,
+        serves=run.checkpoint.get("serves") or stopped,
+    )

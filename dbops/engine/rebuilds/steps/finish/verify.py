@@ -47,7 +47,7 @@ class Verify(Step):
         start_again(run)
 
     def advance(self, run: Run) -> StepOutcome:
-        operation, target = f"Verifying {run.plan.target.name}", run.plan.target
+        operation, target = phrase("Verifying {target}", target=run.plan.target.name), run.plan.target
         watch(run)
         with target_database(run) as database:
             row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
@@ -61,7 +61,13 @@ class Verify(Step):
                 return again(0.2)
             if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
                 raise RemoteFailure(
-                    "verify.identity", operation, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
+                    "verify.identity",
+                    operation,
+                    cause=phrase(
+                        "server_id {server_id}, read_only {read_only}",
+                        server_id=row["server_id"],
+                        read_only=row["read_only"],
+                    ),
                 )
             run.checkpoint.setdefault("verify.began", run.clock.now())
             if not is_close(run, link, run.followed):
@@ -82,7 +88,7 @@ def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutc
         raise RemoteFailure(
             "verify.lag",
             operation,
-            cause=f"its lag does not stay below {limit:.0f} s",
+            cause=phrase("its lag does not stay below {limit} s", limit=f"{limit:.0f}"),
         )
     lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "unknown"
     run.journal.progress(note=f"lag {lag}; healthy when below {limit:.0f} s for {steady_seconds:.0f} s")
@@ -104,6 +110,9 @@ def _keeps_up(run: Run) -> StepOutcome | None:
 
 def _verified(run: Run) -> StepOutcome:
     target = run.plan.target
-    run.journal.say(f"{target.name} replicates from {run.followed.name} and keeps up.", host=target.host)
+    run.journal.say(
+        phrase("{target} replicates from {source} and keeps up.", target=target.name, source=run.followed.name),
+        host=target.host,
+    )
     run.checkpoint["verified"] = True
     return done()

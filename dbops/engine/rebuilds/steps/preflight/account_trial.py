@@ -6,6 +6,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.replication_login import replication_login
 from dbops.engine.hosts.local_login import PLUGINS
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.run import Run
@@ -79,18 +80,34 @@ def try_replication_account(run: Run) -> None:
                 continue
             raise RemoteFailure(
                 "replication.account",
-                f"Trying the replication account on {target.name}'s host, at {party.name} ({place})",
+                phrase(
+                    "Trying the replication account on {target}'s host, at {server} ({place})",
+                    target=target.name,
+                    server=party.name,
+                    place=place,
+                ),
                 cause=error.cause,
             ) from error
         open_to_it.append(party.name)
     run.journal.say(
-        f"The replication account can log in from {target.host} to {' and '.join(open_to_it)}.", host=target.host
+        phrase(
+            "The replication account can log in from {host} to {servers}.",
+            host=target.host,
+            servers=" and ".join(open_to_it),
+        ),
+        host=target.host,
     )
 
 
 def _warn(run: Run, party: PlannedInstance, cause: str) -> None:
     target = run.plan.target
-    text = f"The replication account cannot log in from {target.host} to {party.name}: {cause}. {target.name} can stay at the primary."
+    text = phrase(
+        "The replication account cannot log in from {host} to {server}: {cause}. {target} can stay at the primary.",
+        host=target.host,
+        server=party.name,
+        cause=cause,
+        target=target.name,
+    )
     run.journal.say(text, level=Level.WARNING, host=target.host)
 
 

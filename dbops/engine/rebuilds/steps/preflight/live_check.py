@@ -7,9 +7,9 @@ from dbops.engine.facts.instance import to_record
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, joined, phrase
 from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, KeptReplication
-from dbops.engine.rebuilds.plan import CHAINED, Plan, PlannedCommand, PlannedInstance
+from dbops.engine.rebuilds.plan import CHAINED, Finding, Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
 from dbops.engine.rebuilds.steps.preflight.account_trial import trial_commands, try_replication_account
@@ -33,22 +33,35 @@ def differences(before: Plan, now: Plan) -> list[str]:
     if is_upstream_away(before, now):
         before, now = _without_upstream(before), _without_upstream(now)
     if before.upstream != now.upstream:
-        changes.append(f"intermediate replica: {_identity(before.upstream)} -> {_identity(now.upstream)}")
+        changes.append(
+            phrase(
+                "intermediate replica: {before} -> {now}",
+                before=_identity(before.upstream),
+                now=_identity(now.upstream),
+            )
+        )
     changes += [
-        f"{what}: {getattr(before, field)!r} -> {getattr(now, field)!r}"
+        phrase(
+            "{what}: {before} -> {now}", what=what, before=repr(getattr(before, field)), now=repr(getattr(now, field))
+        )
         for what, field in (
-            ("pausing the source", "pause_source"),
-            ("old data", "old_data"),
+            (phrase("pausing the source"), "pause_source"),
+            (phrase("old data"), "old_data"),
             ("GTID", "uses_gtid"),
-            ("attaching to the primary at once", "skips_source"),
+            (phrase("attaching to the primary at once"), "skips_source"),
         )
         if getattr(before, field) != getattr(now, field)
     ]
     changes += _of_replication(before.replication, now.replication)
     known = {finding.accepted_as for finding in before.warnings}
-    changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
-    changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.accepted_as not in known]
+    changes += [shown(finding) for finding in now.refusals]
+    changes += [shown(finding) for finding in now.warnings if finding.accepted_as not in known]
     return changes
+
+
+def shown(finding: Finding) -> Phrase:
+    """Return the text of a finding that a new plan has."""
+    return phrase("{title}: {seen}", title=finding.title, seen=finding.seen)
 
 
 def _of_replication(before: KeptReplication | None, now: KeptReplication | None) -> list[str]:
@@ -57,8 +70,16 @@ def _of_replication(before: KeptReplication | None, now: KeptReplication | None)
         return []
     old, new = _values(before), _values(now)
     keys = [key for key in old | new if old.get(key) != new.get(key)]
-    found = [f"replication of the target, {key}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
-    return found or ["replication of the target: other reasons"]
+    found: list[str] = [
+        phrase(
+            "replication of the target, {key}: {old} -> {new}",
+            key=key,
+            old=old.get(key, phrase("none")),
+            new=new.get(key, phrase("none")),
+        )
+        for key in keys
+    ]
+    return found or [phrase("replication of the target: other reasons")]
 
 
 def _values(kept: KeptReplication | None) -> dict[str, str]:
@@ -67,7 +88,7 @@ def _values(kept: KeptReplication | None) -> dict[str, str]:
     return {
         "channel": repr(kept.channel),
         "source": repr(kept.followed),
-        "read": "earlier" if kept.is_last_known else "now",
+        "read": phrase("earlier") if kept.is_last_known else phrase("now"),
         **{key: repr(value) for key, value in (kept.options | kept.filters | kept.variables).items()},
         **{f"{one.name} after the rebuild": f"{one.after!r} ({one.fate})" for one in kept.settings},
     }
@@ -99,9 +120,14 @@ def _without_source(kept: KeptReplication | None) -> KeptReplication | None:
 
 def _identity(party: PlannedInstance | None) -> str:
     if party is None:
-        return "none"
-    return (
-        f"{party.name} at {party.address}:{party.port}, server id {party.server_id}, on {party.machine or party.host}"
+        return phrase("none")
+    return phrase(
+        "{instance} at {address}:{port}, server id {server_id}, on {machine}",
+        instance=party.name,
+        address=party.address,
+        port=party.port,
+        server_id=party.server_id,
+        machine=party.machine or party.host,
     )
 
 
@@ -122,15 +148,15 @@ class PreflightCheck(Step):
             raise Refused(
                 "plan.changed",
                 phrase("Comparing the live instances with the plan"),
-                cause="; ".join(changes),
+                cause=joined(changes, "; "),
             )
         target = run.plan.target
         seen = (
-            f"server id {target.server_id}"
+            phrase("server id {server_id}", server_id=target.server_id)
             if target.is_answering
-            else f"no running server, directory {target.datadir_identity}"
+            else phrase("no running server, directory {directory}", directory=target.datadir_identity)
         )
-        run.journal.say(f"{target.name} matches the plan: {seen}.", host=target.host)
+        run.journal.say(phrase("{target} matches the plan: {seen}.", target=target.name, seen=seen), host=target.host)
         _warn_of_upstream(run, now)
         try_replication_account(run)
         return done()
@@ -138,8 +164,13 @@ class PreflightCheck(Step):
 
 def _warn_of_upstream(run: Run, now: Plan) -> None:
     if run.plan.upstream and is_upstream_away(run.plan, now):
-        why = " ".join(finding.seen for finding in now.warnings if finding.code == CHAINED)
-        text = f"{run.plan.upstream.name} cannot take {run.plan.target.name} back now: {why} It is checked again at the end."
+        why = joined(finding.seen for finding in now.warnings if finding.code == CHAINED)
+        text = phrase(
+            "{upstream} cannot take {target} back now: {why} It is checked again at the end.",
+            upstream=run.plan.upstream.name,
+            target=run.plan.target.name,
+            why=why,
+        )
         run.journal.say(text, level=Level.WARNING)
 
 
@@ -183,8 +214,10 @@ class OpenAccess(Step):
             if "open.wait_logged" not in run.checkpoint:
                 run.checkpoint["open.wait_logged"] = True
                 run.journal.say(
-                    "The guard of an earlier rebuild still holds the source and releases it within "
-                    f"{run.settings.guard_idle_seconds} s.",
+                    phrase(
+                        "The guard of an earlier rebuild still holds the source and releases it within {seconds} s.",
+                        seconds=run.settings.guard_idle_seconds,
+                    ),
                     host=run.source.party.host,
                 )
             return False
@@ -227,12 +260,16 @@ def check_access(run: Run) -> None:
         raise RemoteFailure(
             "stream.noisy_login",
             phrase("Trying the SSH connection from the target to the source"),
-            cause=f"before dbops's command it printed: {printed.strip()[:300]}",
+            cause=phrase("before dbops's command it printed: {printed}", printed=printed.strip()[:300]),
         )
     if result.exit_status != 0 or result.stdout != READY:
         raise RemoteFailure(
             "stream.no_way",
             phrase("Trying the SSH connection from the target to the source"),
-            cause=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
+            cause=(result.stdout + result.stderr).strip()[-500:]
+            or phrase("exit status {status}", status=result.exit_status),
         )
-    run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)
+    run.journal.say(
+        phrase("{host} reaches {source} over SSH.", host=run.target.party.host, source=run.source.party.host),
+        host=run.target.party.host,
+    )

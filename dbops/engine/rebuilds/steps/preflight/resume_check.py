@@ -4,11 +4,12 @@ from contextlib import closing
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host
+from dbops.engine.rebuilds.steps.preflight.live_check import shown
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, read_link
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
@@ -35,9 +36,9 @@ def differences_for_resume(before: Plan, now: Plan) -> list[str]:
         old, new = _record(getattr(before, role), ignored), _record(getattr(now, role), ignored)
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
     if before.uses_gtid != now.uses_gtid:
-        changes.append(f"GTID: {before.uses_gtid} -> {now.uses_gtid}")
+        changes.append(phrase("GTID: {before} -> {now}", before=before.uses_gtid, now=now.uses_gtid))
     refusals = [finding for finding in now.refusals if finding.code not in OF_THE_COPY]
-    return changes + [f"{finding.title}: {finding.seen}" for finding in refusals]
+    return changes + [shown(finding) for finding in refusals]
 
 
 def _record(party: PlannedInstance, ignored: set[str]) -> dict[str, object]:
@@ -57,7 +58,7 @@ class ResumeCheck(Step):
         found, target = run.checkpoint["found"], run.plan.target
         changes = differences_for_resume(run.plan, run.replan())
         if found.get("datadir") != run.checkpoint["new_identity"] or not found.get("new"):
-            changes.append(f"{target.datadir} is not the expected copy")
+            changes.append(phrase("{datadir} is not the expected copy", datadir=target.datadir))
         elif found.get("pids", "").strip():
             with closing(run.target.connect(10.0)) as database:
                 changes += self._server(database, target) + self._attached_elsewhere(run, database)
@@ -65,11 +66,14 @@ class ResumeCheck(Step):
             raise Refused(
                 "resume.changed",
                 phrase("Comparing copy and instances with those of the failed rebuild"),
-                cause="; ".join(changes),
-                state=f"This attempt changed nothing. {describe_data_location(run)}",
+                cause=joined(changes, "; "),
+                state=phrase(
+                    "This attempt changed nothing. {location}",
+                    location=describe_data_location(run),
+                ),
             )
         remember_replication(run)
-        run.journal.say(f"The copy at {target.datadir} is the expected one.", host=target.host)
+        run.journal.say(phrase("The copy at {datadir} is the expected one.", datadir=target.datadir), host=target.host)
         return done()
 
     def _attached_elsewhere(self, run: Run, database: Database) -> list[str]:
@@ -79,18 +83,30 @@ class ResumeCheck(Step):
         link = read_link(database, run.flavor)
         if link is None or is_attached_to(link, run.plan.source) or (link.io_running, link.sql_running) == ("No", "No"):
             return []
-        return [f"it replicates from {link.source_host}:{link.source_port}, which dbops did not set"]
+        return [
+            phrase(
+                "it replicates from {host}:{port}, which dbops did not set",
+                host=link.source_host,
+                port=link.source_port,
+            )
+        ]
 
     def _server(self, database: Database, target: PlannedInstance) -> list[str]:
         row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
         attached = database.query(
             "SELECT COUNT(*) AS replicas FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
         )[0]["replicas"]
-        changes = []
+        changes: list[str] = []
         if int(row["server_id"]) != target.configured_server_id:
-            changes.append(f"the server has server_id {row['server_id']}, not {target.configured_server_id}")
+            changes.append(
+                phrase(
+                    "the server has server_id {server_id}, not {expected}",
+                    server_id=row["server_id"],
+                    expected=target.configured_server_id,
+                )
+            )
         if not int(row["read_only"]):
-            changes.append(f"{target.name} accepts writes now and may be a primary")
+            changes.append(phrase("{target} accepts writes now and may be a primary", target=target.name))
         if int(attached):
-            changes.append(f"{attached} replicas are attached to {target.name}")
+            changes.append(phrase("{count} replicas are attached to {target}", count=attached, target=target.name))
         return changes

@@ -3,6 +3,7 @@
 from contextlib import closing
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.shared_read import BEGUN
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
 from dbops.engine.rebuilds.steps.run import Run
@@ -49,8 +50,11 @@ def compare_replication(run: Run) -> bool:
         return False
     run.checkpoint["source_differs"] = ""
     if not is_same:
-        run.checkpoint["source_differs"] = (
-            f"{run.source.party.name} does not replicate as before: {_as_text(found)} before, {_as_text(now)} now."
+        run.checkpoint["source_differs"] = phrase(
+            "{source} does not replicate as before: {before} before, {now} now.",
+            source=run.source.party.name,
+            before=_as_text(found),
+            now=_as_text(now),
         )
         run.journal.say(run.checkpoint["source_differs"], level=Level.ERROR, host=run.source.party.host)
     return True
@@ -58,5 +62,5 @@ def compare_replication(run: Run) -> bool:
 
 def _as_text(link: dict[str, Any]) -> str:
     if not link:
-        return "no replication"
-    return f"from {link['from']}, receiver {link['io']}, applier {link['sql']}"
+        return phrase("no replication")
+    return phrase("from {source}, receiver {io}, applier {sql}", source=link["from"], io=link["io"], sql=link["sql"])

@@ -56,11 +56,15 @@ def try_tool(run: Run) -> None:
         raise RemoteFailure(
             "backup.other_server",
             OPERATION,
-            cause=f"server id and data directory are {found['server']}, but those of the plan are {planned}",
+            cause=phrase(
+                "server id and data directory are {found}, but those of the plan are {planned}",
+                found=found["server"],
+                planned=planned,
+            ),
             state=LEFT,
         )
     if LOGGED_IN.search(log):
-        run.journal.say("The backup tool can log in to the source's server.", host=source.party.host)
+        run.journal.say(phrase("The backup tool can log in to the source's server."), host=source.party.host)
     else:
         text = phrase(
             "This backup tool prints its parameters without a login: its account is tried only by the copy itself."
@@ -72,21 +76,33 @@ def _must_have_ended_well(status: int | None, log: str) -> None:
     """Raise the tool's failure. Old versions of XtraBackup end well before they log in (its source)."""
     if status == 0:
         return
-    said = " ".join(log.split())[-500:] or "(nothing)"
+    said = " ".join(log.split())[-500:] or phrase("(nothing)")
     if status == KILLED:
-        cause = f"it did not end within {TRIAL_SECONDS} s, or was killed"
+        cause = phrase("it did not end within {seconds} s, or was killed", seconds=TRIAL_SECONDS)
         raise RemoteFailure("backup.trial", OPERATION, cause=cause, state=LEFT)
     if known := known_failure(log.splitlines()):
         raise _known(known, said)
-    raise RemoteFailure("backup.trial", OPERATION, cause=f"exit status {status}; it wrote: {said}", state=LEFT)
+    raise RemoteFailure(
+        "backup.trial",
+        OPERATION,
+        cause=phrase("exit status {status}; it wrote: {said}", status=status, said=said),
+        state=LEFT,
+    )
 
 
 def _must_know_its_options(flavor: Flavor, command: list[str], log: str) -> None:
     """Raise where a tool that takes unknown options in silence would copy for hours without one of them."""
     ignored = ignored_options(command, log.splitlines()) if flavor.tool_ignores_unknown_options else []
     if ignored:
-        raise RemoteFailure("backup.option", OPERATION, cause=f"it ignores {', '.join(ignored)}", state=LEFT)
+        raise RemoteFailure(
+            "backup.option", OPERATION, cause=phrase("it ignores {options}", options=", ".join(ignored)), state=LEFT
+        )
 
 
 def _known(known: KnownFailure, said: str) -> RemoteFailure:
-    return RemoteFailure(known.code, OPERATION, cause=f"{known.sentence} It wrote: {said}", state=LEFT)
+    return RemoteFailure(
+        known.code,
+        OPERATION,
+        cause=phrase("{sentence} It wrote: {said}", sentence=known.sentence, said=said),
+        state=LEFT,
+    )

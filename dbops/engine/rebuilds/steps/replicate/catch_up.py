@@ -92,8 +92,10 @@ class CatchUp(Step):
         if not run.plan.uses_gtid and run.checkpoint.get(ATTACHED):
             raise RemoteFailure(
                 "replication.changed",
-                f"Catching up with {leader_of(run.plan).name}",
-                cause=f"another server or account was set on {run.plan.target.name} since dbops attached it",
+                phrase("Catching up with {leader}", leader=leader_of(run.plan).name),
+                cause=phrase(
+                    "another server or account was set on {target} since dbops attached it", target=run.plan.target.name
+                ),
             )
         flavor, start = run.flavor, Coordinates(**run.checkpoint["position"])
         channels = [flavor.parse_replication(row).channel for row in database.query(flavor.show_replication)]
@@ -106,7 +108,12 @@ class CatchUp(Step):
         replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
         run.checkpoint[ATTACHED] = True
         run.journal.say(
-            f"{run.plan.target.name} replicates from {leader.name}, starting at {start.gtid or start.log_file}."
+            phrase(
+                "{target} replicates from {leader}, starting at {position}.",
+                target=run.plan.target.name,
+                leader=leader.name,
+                position=start.gtid or start.log_file,
+            )
         )
 
     def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> StepOutcome:
@@ -118,7 +125,13 @@ class CatchUp(Step):
             caught_up = self._reached_by_position(run, link)
         self._watch(run, link)
         if caught_up and link is not None and link.is_running:
-            run.journal.say(f"{run.plan.target.name} has caught up with {leader_of(run.plan).name}.")
+            run.journal.say(
+                phrase(
+                    "{target} has caught up with {leader}.",
+                    target=run.plan.target.name,
+                    leader=leader_of(run.plan).name,
+                )
+            )
             return done()
         return probe_again(run, self.name)
 
@@ -134,7 +147,10 @@ class CatchUp(Step):
         run.checkpoint["catch-up.watch"] = check.checkpoint
         if check.needs_notice:
             run.journal.say(
-                f"No replication progress for {check.silent_seconds:.0f} s, perhaps because of a large transaction.",
+                phrase(
+                    "No replication progress for {seconds} s, perhaps because of a large transaction.",
+                    seconds=f"{check.silent_seconds:.0f}",
+                ),
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )

@@ -42,11 +42,11 @@ def must_have_nothing_errant(run: Run, target: Database, *, state: str, is_copy:
         return
     entries = errant.split(",")
     shown = ", ".join(f"{entry} ({_writer(entry, run, target)})" for entry in entries[:SHOWN])
-    more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
+    more = phrase(" and {count} more", count=len(entries) - SHOWN) if len(entries) > SHOWN else ""
     raise RemoteFailure(
         "repoint.errant",
-        f"Comparing {run.plan.target.name} with the primary",
-        cause=f"the primary does not have {shown}{more}",
+        phrase("Comparing {target} with the primary", target=run.plan.target.name),
+        cause=phrase("the primary does not have {gtids}{more}", gtids=shown, more=more),
         state=state,
         next_step=_next_step(entries, run, target),
     )

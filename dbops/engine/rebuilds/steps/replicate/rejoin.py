@@ -11,6 +11,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import ReplicationSource
 from dbops.engine.hosts.local_login import Account
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -103,7 +104,10 @@ def _follow(run: Run, database: Database, upstream: Server) -> StepOutcome:
     if not is_close(run, link, upstream.party):
         return _later(run, database, FOLLOW_SECONDS, f"it does not keep up with {upstream.party.name}")
     run.checkpoint["rejoin"] = {"phase": DONE}
-    run.journal.say(f"{run.plan.target.name} replicates from {upstream.party.name} again.", host=run.plan.target.host)
+    run.journal.say(
+        phrase("{target} replicates from {server} again.", target=run.plan.target.name, server=upstream.party.name),
+        host=run.plan.target.host,
+    )
     return again(0.0)
 
 
@@ -116,7 +120,13 @@ def _return(run: Run, database: Database, upstream: Server) -> StepOutcome:
         return wait
     why = run.checkpoint["rejoin"]["why"]
     run.checkpoint["rejoin"] = {"phase": STAYS}
-    text = f"{run.plan.target.name} stays at the primary {primary.name}, not at {upstream.party.name}: {why}."
+    text = phrase(
+        "{target} stays at the primary {primary}, not at {server}: {why}.",
+        target=run.plan.target.name,
+        primary=primary.name,
+        server=upstream.party.name,
+        why=why,
+    )
     run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
     return again(0.0)
 
@@ -133,16 +143,24 @@ def _has_everything(run: Run, database: Database, upstream: Server) -> bool:
         row = server.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
         link = read_link(server, run.flavor)
         if int(row["server_id"]) != party.server_id or not int(row["read_only"]):
-            raise _unfit(run, f"{party.name} has server_id {row['server_id']} and read_only {row['read_only']}")
+            raise _unfit(
+                run,
+                phrase(
+                    "{server} has server_id {server_id} and read_only {read_only}",
+                    server=party.name,
+                    server_id=row["server_id"],
+                    read_only=row["read_only"],
+                ),
+            )
         if link is None or not link.is_running or not is_attached_to(link, primary):
-            raise _unfit(run, f"{party.name} does not replicate from the primary")
+            raise _unfit(run, phrase("{server} does not replicate from the primary", server=party.name))
         must_have_nothing_errant(run, server, state="", is_copy=False)
         _, logged = read_position(server, run.flavor)
     return not run.flavor.gtid_missing(have, logged)
 
 
 def _unfit(run: Run, cause: str) -> RemoteFailure:
-    return RemoteFailure("replication.error", f"Returning {run.plan.target.name}", cause=cause)
+    return RemoteFailure("replication.error", phrase("Returning {target}", target=run.plan.target.name), cause=cause)
 
 
 def _later(run: Run, database: Database, limit_seconds: float, why: str) -> StepOutcome:

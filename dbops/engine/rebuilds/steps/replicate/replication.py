@@ -8,6 +8,7 @@ from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
 from dbops.engine.hosts.local_login import Account
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
@@ -50,8 +51,12 @@ def target_database(run: Run) -> Iterator[Database]:
             raise
         raise RemoteFailure(
             "target.server_died",
-            f"Connecting to the server of {run.plan.target.name}",
-            cause=f"its host answers, but no server has been running on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
+            phrase("Connecting to the server of {target}", target=run.plan.target.name),
+            cause=phrase(
+                "its host answers, but no server has been running on {datadir} for {seconds} s",
+                datadir=run.plan.target.datadir,
+                seconds=f"{SERVER_GONE_SECONDS:.0f}",
+            ),
             state=describe_data_location(run),
         ) from silence
 
@@ -71,11 +76,11 @@ def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
 
 def fail_on_error(link: ReplicationFacts | None, operation: str, run: Run) -> None:
     """Raise if replication cannot recover on its own: a thread has stopped with an error, or cannot connect for some minutes."""
-    error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
+    error = link.last_io_error or link.last_sql_error if link else phrase("no replication is configured")
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
     if not stopped and link and link.io_running != "Yes":
         stopped = _connecting_seconds(run) > CONNECT_SECONDS
-        error = error or "it can't connect and reports no error"
+        error = error or phrase("it can't connect and reports no error")
     else:
         run.checkpoint.pop("connecting", None)
     if stopped and error:
@@ -190,4 +195,10 @@ def point_to_primary(run: Run, database: Database, *, start: Coordinates | None)
     for number, statement in enumerate(run.flavor.stop_replication()):
         run.execute(run.target, database, f"repoint.stop.{number}", statement)
     replicate_from(run, database, "repoint", run.plan.primary, start=start)
-    run.journal.say(f"{run.plan.target.name} replicates from the primary {run.plan.primary.name}.")
+    run.journal.say(
+        phrase(
+            "{target} replicates from the primary {primary}.",
+            target=run.plan.target.name,
+            primary=run.plan.primary.name,
+        )
+    )

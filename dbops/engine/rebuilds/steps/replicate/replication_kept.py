@@ -6,7 +6,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.flavors.run_time_settings import same_setting, set_run_time, show_variables
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -63,14 +63,22 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
         return again(0.2)
     unset = run.checkpoint.get("kept.unset", ())
     wrong = _wrong(run, kept, links, missing) + [
-        f"{name} is {value}, not {kept.variables[name]}" for name, value in variables.items() if name not in unset
+        phrase("{name} is {value}, not {kept}", name=name, value=value, kept=kept.variables[name])
+        for name, value in variables.items()
+        if name not in unset
     ]
     if wrong:
-        raise RemoteFailure("replication.not_kept", OPERATION, cause="; ".join(wrong))
+        raise RemoteFailure("replication.not_kept", OPERATION, cause=joined(wrong, "; "))
     if "kept.logged" not in run.checkpoint:
         run.checkpoint["kept.logged"] = True
         count = sum(one.before == one.after and one.name not in unset for one in kept.settings)
-        run.journal.say(f"{run.plan.target.name} replicates with its own settings again ({count} kept).")
+        run.journal.say(
+            phrase(
+                "{target} replicates with its own settings again ({count} kept).",
+                target=run.plan.target.name,
+                count=count,
+            )
+        )
     return None
 
 
@@ -92,7 +100,7 @@ def start_again(run: Run) -> None:
     except Unreachable:
         raise
     except DbopsError as error:
-        text = f"Replication of {target.name} is stopped. Start it. {error}"
+        text = phrase("Replication of {target} is stopped. Start it. {error}", target=target.name, error=error)
         run.journal.say(text, level=Level.ERROR, host=target.host)
 
 
@@ -161,7 +169,7 @@ def _set(
 def _set_variable(run: Run, database: Database, kept: KeptReplication, name: str, found: str | None) -> bool:
     """Set one variable, whose value is ``found`` now. Return whether the server took it. Raises ``Unreachable``."""
     key, statement = f"kept.{name}", set_run_time(name, kept.variables[name])
-    cause = f"{name} is unknown to the server"
+    cause: str = phrase("{name} is unknown to the server", name=name)
     if found is not None:
         try:
             run.execute(run.target, database, key, statement)
@@ -172,7 +180,13 @@ def _set_variable(run: Run, database: Database, kept: KeptReplication, name: str
             cause = error.cause
         else:
             return True
-    text = f"{name} of {run.plan.target.name} could not be set: {cause}. If you need it, run: {statement}"
+    text = phrase(
+        "{name} of {target} could not be set: {cause}. If you need it, run: {statement}",
+        name=name,
+        target=run.plan.target.name,
+        cause=cause,
+        statement=statement,
+    )
     run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
     return False
 
@@ -180,16 +194,38 @@ def _set_variable(run: Run, database: Database, kept: KeptReplication, name: str
 def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missing: dict[str, str]) -> list[str]:
     """Return the differences between the planned and the real replication, as pieces of a sentence."""
     if len(links) != 1:
-        return [f"{len(links)} connections instead of one"]
+        return [phrase("{count} connections instead of one", count=len(links))]
     link = links[0]
-    found = [
-        f"{name} is {link.options.get(name) or 'unset'}, not {value or 'unset'}" for name, value in missing.items()
+    found: list[str] = [
+        phrase(
+            "{name} is {found}, not {value}",
+            name=name,
+            found=link.options.get(name) or phrase("unset"),
+            value=value or phrase("unset"),
+        )
+        for name, value in missing.items()
     ]
     if link.channel != kept.channel:
-        found.append(f"the connection is named {link.channel!r}, not {kept.channel!r}")
+        found.append(
+            phrase(
+                "the connection is named {channel}, not {kept}",
+                channel=repr(link.channel),
+                kept=repr(kept.channel),
+            )
+        )
     for name in kept.differing_filters(link.filters, run.flavor.filter_names):
         have, want = link.filters.get(name), kept.filters.get(name)
-        found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
+        found.append(
+            phrase(
+                "{name} is {have}, not {want}", name=name, have=have or phrase("unset"), want=want or phrase("unset")
+            )
+        )
     if not is_attached_to(link, run.followed):
-        found.append(f"it replicates from {link.source_host}:{link.source_port}")
+        found.append(
+            phrase(
+                "it replicates from {host}:{port}",
+                host=link.source_host,
+                port=link.source_port,
+            )
+        )
     return found

@@ -73,7 +73,7 @@ class Repoint(Step):
         if int(row["read_only"]):
             raise RemoteFailure(
                 "repoint.not_primary",
-                f"Checking the primary {run.plan.primary.name}",
+                phrase("Checking the primary {primary}", primary=run.plan.primary.name),
                 cause=phrase("it is read-only, so it may no longer be the primary"),
                 state=_as_it_is(run),
             )
@@ -82,4 +82,4 @@ class Repoint(Step):
 def _as_it_is(run: Run) -> str:
     """Return the target's current state: a copy of a running source follows it until repointing; others follow the primary."""
     followed = run.plan.primary if run.plan.follows_primary else run.plan.source
-    return f"{run.plan.target.name} serves and replicates from {followed.name}."
+    return phrase("{target} serves and replicates from {source}.", target=run.plan.target.name, source=followed.name)

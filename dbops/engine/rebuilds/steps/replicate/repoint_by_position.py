@@ -37,10 +37,16 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
         if link is None:
             raise RemoteFailure(
                 "replication.error",
-                f"Reading the position of {run.plan.source.name}",
+                phrase("Reading the position of {source}", source=run.plan.source.name),
                 cause=phrase("it no longer replicates"),
-                state=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
-                next_step=f"Check replication on {run.plan.source.name}. Then resume the rebuild.",
+                state=phrase(
+                    "{target} serves and replicates from {source}.",
+                    target=run.plan.target.name,
+                    source=run.plan.source.name,
+                ),
+                next_step=phrase(
+                    "Check replication on {source}. Then resume the rebuild.", source=run.plan.source.name
+                ),
             )
         _same_primary(run, f"{link.source_host}:{link.source_port}")
         run.checkpoint["repoint.point"] = {
@@ -72,8 +78,12 @@ def _same_primary(run: Run, upstream: str) -> None:
         resume_source(run, f"repoint.resume.{run.checkpoint['repoint.attempt']}")
         raise RemoteFailure(
             "repoint.not_primary",
-            f"Reading the position of {run.plan.source.name}",
-            cause=f"it replicates from {upstream}; at the start it replicated from {before}",
+            phrase("Reading the position of {source}", source=run.plan.source.name),
+            cause=phrase(
+                "it replicates from {upstream}; at the start it replicated from {before}",
+                upstream=upstream,
+                before=before,
+            ),
         )
 
 
@@ -84,8 +94,16 @@ def _let_go(run: Run) -> StepOutcome:
     if attempt >= ATTEMPTS:
         raise RemoteFailure(
             "repoint.no_common_point",
-            f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}",
-            cause=f"not reached within {PAUSE_SECONDS:.0f} s, {attempt} times",
+            phrase(
+                "Waiting for {target} to reach the position of {source}",
+                target=run.plan.target.name,
+                source=run.plan.source.name,
+            ),
+            cause=phrase(
+                "not reached within {seconds} s, {attempts} times",
+                seconds=f"{PAUSE_SECONDS:.0f}",
+                attempts=attempt,
+            ),
         )
     _another_attempt(run)
     return again(REST_SECONDS)

@@ -108,7 +108,10 @@ def serve(
     )
     run.checkpoint["let_in"] = True
     until = _EXPIRY.sub(r"\1-\2-\3 \4:\5 of the host's clock", pairs(result.stdout).get("expires", ""))
-    run.journal.say(f"The run's key is authorized{until and f' until {until}'}.", host=source.host)
+    run.journal.say(
+        phrase("The run's key is authorized{until}.", until=until and phrase(" until {until}", until=until)),
+        host=source.host,
+    )
 
 
 def may_be_open(run: Run) -> bool:
@@ -172,7 +175,7 @@ def rearm(run: Run, given_back: str) -> None:
         return  # a guard that is just beginning or ending has the lock; the next heartbeat tries again
     why = given_back or phrase("killed, or host restarted")
     run.journal.say(
-        f"The guard on the source had ended ({why}). A new one is armed.",
+        phrase("The guard on the source had ended ({why}). A new one is armed.", why=why),
         level=Level.WARNING,
         host=run.source.party.host,
     )

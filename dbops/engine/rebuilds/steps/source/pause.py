@@ -42,15 +42,23 @@ class Pause(Step):
         pause_source(run, f"pause.{attempt}")
         left = open_temporary_tables(run)
         if not left:
-            text = f"Replication on {run.source.party.name} is paused: {run.plan.pause_reason}"
+            text = phrase(
+                "Replication on {source} is paused: {reason}",
+                source=run.source.party.name,
+                reason=run.plan.pause_reason,
+            )
             run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
             return done()
         resume_source(run, f"pause.{attempt}.resume")
         if attempt >= PAUSE_ATTEMPTS:
             raise RemoteFailure(
                 "source.temp_tables",
-                f"Pausing replication on {run.source.party.name}",
-                cause=f"its applier held {left} temporary tables in each of {attempt} attempts; a copy would lack them",
+                phrase("Pausing replication on {source}", source=run.source.party.name),
+                cause=phrase(
+                    "its applier held {count} temporary tables in each of {attempts} attempts; a copy would lack them",
+                    count=left,
+                    attempts=attempt,
+                ),
             )
         return again(3.0)
 

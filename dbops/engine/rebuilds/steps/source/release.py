@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.steps.run import Run
 
@@ -103,4 +104,6 @@ def close_source(run: Run) -> None:
         timeout_seconds=30,
     )
     run.checkpoint["source_closed"] = True
-    run.journal.say(f"{source.name} is released: the run's key and credentials are removed.", host=source.host)
+    run.journal.say(
+        phrase("{source} is released: the run's key and credentials are removed.", source=source.name), host=source.host
+    )

@@ -49,12 +49,18 @@ def pass_rate_on(run: Run) -> None:
         return  # perhaps the disk is full: no limit applies, nothing is logged, and the next check tries again
     run.checkpoint[SHOWN] = wanted
     _log_rate(
-        run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else ""
+        run,
+        wanted,
+        phrase(" by auto-throttle, because the servers answer slowly") if wanted and wanted == throttled else "",
     )
 
 
 def _log_rate(run: Run, rate: int | None, why: str) -> None:
-    text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else phrase("Rate limit: none.")
+    text = (
+        phrase("Rate limit: {rate} MiB/s{why}.", rate=f"{rate / MIB:.1f}", why=why)
+        if rate
+        else phrase("Rate limit: none.")
+    )
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 

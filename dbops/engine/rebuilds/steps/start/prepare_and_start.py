@@ -71,7 +71,12 @@ class Prepare(JobStep):
         memory_bytes = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
         if memory_bytes < planned:
             run.journal.say(
-                f"{size(free)} of memory are free: prepare uses {size(memory_bytes)} instead of {size(planned)}.",
+                phrase(
+                    "{free} of memory are free: prepare uses {used} instead of {planned}.",
+                    free=size(free),
+                    used=size(memory_bytes),
+                    planned=size(planned),
+                ),
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )
@@ -104,7 +109,7 @@ class Prepare(JobStep):
             raise RemoteFailure(
                 "prepare.not_completed",
                 operation,
-                cause=f"last line: {log.strip()[-300:]}",
+                cause=phrase("last line: {line}", line=log.strip()[-300:]),
                 state=describe_data_location(run),
             )
         self._must_be_prepared(run, state.tails.get("out", ""))
@@ -115,12 +120,12 @@ class Prepare(JobStep):
         try:
             kind = run.flavor.parse_checkpoints(checkpoints).backup_type
         except (KeyError, ValueError):
-            kind = "(no checkpoints file)"
+            kind = phrase("(no checkpoints file)")
         if kind != run.flavor.prepared_type:
             raise RemoteFailure(
                 "prepare.state",
                 phrase("Checking the prepared copy"),
-                cause=f"backup_type is {kind}, not {run.flavor.prepared_type}",
+                cause=phrase("backup_type is {found}, not {expected}", found=kind, expected=run.flavor.prepared_type),
             )
 
 
@@ -232,12 +237,17 @@ class StartServer(JobStep):
         if run.clock.now() - run.checkpoint["start.began"] > run.settings.start_timeout_seconds:
             raise RemoteFailure(
                 "start.timeout",
-                f"Starting {run.plan.target.name}",
-                cause=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
+                phrase("Starting {target}", target=run.plan.target.name),
+                cause=phrase(
+                    "the start command has not returned for {seconds} s",
+                    seconds=f"{run.settings.start_timeout_seconds:.0f}",
+                ),
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: describe_data_location(run))
+        job_must_succeed(
+            state, phrase("Starting {target}", target=run.plan.target.name), left=lambda: describe_data_location(run)
+        )
         self._is_quiet(run, state)
         self._is_itself(run)
         return done(exit_statuses={"start": 0})
@@ -248,7 +258,7 @@ class StartServer(JobStep):
             return
         run.checkpoint["quieted"] = True
         if named := ", ".join(state.tails.get("events", "").splitlines()):
-            text = f"Events that were enabled in the copy are disabled, as on a replica: {named}."
+            text = phrase("Events that were enabled in the copy are disabled, as on a replica: {events}.", events=named)
             run.journal.say(text, host=run.plan.target.host)
 
     def _is_itself(self, run: Run) -> None:
@@ -262,8 +272,14 @@ class StartServer(JobStep):
             if int(row["server_id"]) != target.configured_server_id or int(row["port"]) != target.port:
                 raise RemoteFailure(
                     "start.identity",
-                    f"Checking the started server of {target.name}",
-                    cause=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
+                    phrase("Checking the started server of {target}", target=target.name),
+                    cause=phrase(
+                        "server_id {server_id}, port {port}; expected {expected_id} and {expected_port}",
+                        server_id=row["server_id"],
+                        port=row["port"],
+                        expected_id=target.configured_server_id,
+                        expected_port=target.port,
+                    ),
                     state=describe_data_location(run),
                 )
             if run.flavor.name == "mysql":
@@ -271,12 +287,15 @@ class StartServer(JobStep):
                 if uuid == source.server_uuid:
                     raise RemoteFailure(
                         "start.uuid",
-                        f"Checking the started server of {target.name}",
-                        cause=f"it has the source's uuid {uuid}",
+                        phrase("Checking the started server of {target}", target=target.name),
+                        cause=phrase("it has the source's uuid {uuid}", uuid=uuid),
                     )
             if not int(row["read_only"]):
                 run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
             self.make_quiet(run, database)
-            run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)
+            run.journal.say(
+                phrase("{target} serves with server id {server_id}.", target=target.name, server_id=row["server_id"]),
+                host=target.host,
+            )
         finally:
             database.close()

@@ -19,6 +19,7 @@ from dbops.engine.flavors.quiet import (
     quiet_settings,
 )
 from dbops.engine.flavors.relaxed_durability import same_value
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import Run
@@ -49,7 +50,9 @@ def begin_quiet(run: Run, database: Database) -> None:
         if setting.locks_out and _read(database, setting.variable) == setting.value:
             _end_clients(run, database)
     if before:
-        run.journal.say(f"Quiet until it is verified: {', '.join(before)}.", host=run.plan.target.host)
+        run.journal.say(
+            phrase("Quiet until it is verified: {settings}.", settings=", ".join(before)), host=run.plan.target.host
+        )
 
 
 def end_quiet(run: Run, database: Database) -> None:
@@ -68,12 +71,12 @@ def end_quiet(run: Run, database: Database) -> None:
         if not same_value(now := _read(database, variable) or "", value):
             raise RemoteFailure(
                 "quiet.not_back",
-                f"Restoring the settings of {run.plan.target.name}",
-                cause=f"{variable} is {now}, not {value}",
+                phrase("Restoring the settings of {target}", target=run.plan.target.name),
+                cause=phrase("{variable} is {now}, not {value}", variable=variable, now=now, value=value),
             )
     if before:
         values = ", ".join(f"{variable} = {value or '(empty)'}" for variable, value in before.items())
-        run.journal.say(f"No longer quiet: {values}.", host=run.plan.target.host)
+        run.journal.say(phrase("No longer quiet: {values}.", values=values), host=run.plan.target.host)
     _enable_own_events(run, database)
     del run.checkpoint["quiet"]
 
@@ -81,7 +84,11 @@ def end_quiet(run: Run, database: Database) -> None:
 def say_still_quiet(run: Run) -> None:
     """Say of a copy that was not verified that it stays quiet, and what ends that."""
     if (before := run.checkpoint.get("quiet")) and not run.checkpoint.get("verified"):
-        text = f"{run.plan.target.name} stays quiet ({', '.join(before)}) until a resume verifies it or its server is restarted."
+        text = phrase(
+            "{target} stays quiet ({settings}) until a resume verifies it or its server is restarted.",
+            target=run.plan.target.name,
+            settings=", ".join(before),
+        )
         run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
 
 
@@ -118,7 +125,11 @@ def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: Q
         raise
     except RemoteFailure as error:  # the data is quiet already
         run.journal.finished(key, 1, str(error))
-        run.journal.say(f"{setting.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
+        run.journal.say(
+            phrase("{variable} is unchanged: {error}", variable=setting.variable, error=error),
+            level=Level.WARNING,
+            host=run.plan.target.host,
+        )
         del before[setting.variable]
 
 
@@ -158,10 +169,14 @@ def _enable_own_events(run: Run, database: Database) -> None:
             left.append(f"{schema}.{name}")
     if enabled:
         run.journal.say(
-            f"Events that the target ran before run again: {', '.join(enabled)}.", host=run.plan.target.host
+            phrase("Events that the target ran before run again: {events}.", events=", ".join(enabled)),
+            host=run.plan.target.host,
         )
     if left:
-        text = f"Events that the target ran before are not enabled: {', '.join(left)}. Enable them if you need them."
+        text = phrase(
+            "Events that the target ran before are not enabled: {events}. Enable them if you need them.",
+            events=", ".join(left),
+        )
         run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
 
 

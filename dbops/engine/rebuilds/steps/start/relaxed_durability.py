@@ -119,12 +119,12 @@ def restore_durability(run: Run, database: Database) -> None:
         if not same_value(now := str(_read(database, variable)), was):
             raise RemoteFailure(
                 "relaxed.not_back",
-                f"Restoring the settings of {run.plan.target.name}",
-                cause=f"{variable} is {now}, not {was}",
+                phrase("Restoring the settings of {target}", target=run.plan.target.name),
+                cause=phrase("{variable} is {now}, not {was}", variable=variable, now=now, was=was),
             )
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
-        run.journal.say(f"Settings restored: {values}.", host=run.plan.target.host)
+        run.journal.say(phrase("Settings restored: {values}.", values=values), host=run.plan.target.host)
     del run.checkpoint["relaxed"]
 
 
@@ -134,7 +134,7 @@ def restore_durability_at_end(run: Run) -> None:
         return
     found = _start_times(run)
     if not run.checkpoint.get("worthless") and (why := _find_worthless(run, found)):
-        run.journal.say(f"The copy is unusable: {why}.", level=Level.ERROR, host=run.plan.target.host)
+        run.journal.say(phrase("The copy is unusable: {why}.", why=why), level=Level.ERROR, host=run.plan.target.host)
     _forget_another_server(run, found)
     if "relaxed" in run.checkpoint:
         with closing(run.target.connect(10.0)) as database:
@@ -183,7 +183,11 @@ def _relax_one(run: Run, database: Database, state: dict[str, Any], item: Relaxa
         raise
     except RemoteFailure as error:  # the rebuild is only slower without
         run.journal.finished(key, 1, str(error))
-        run.journal.say(f"{item.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
+        run.journal.say(
+            phrase("{variable} is unchanged: {error}", variable=item.variable, error=error),
+            level=Level.WARNING,
+            host=run.plan.target.host,
+        )
         del state["was"][item.variable]
 
 
@@ -222,7 +226,7 @@ def _has_what_it_needs(database: Database, item: Relaxation) -> bool:
 def _log_relaxed(run: Run, state: dict[str, Any]) -> None:
     target = run.plan.target
     if not state["was"]:
-        run.journal.say(f"No settings of {target.name} to relax.", host=target.host)
+        run.journal.say(phrase("No settings of {target} to relax.", target=target.name), host=target.host)
         return
     wanted = {item.variable: item for item in _relaxations(run.plan)}
     changes = ", ".join(f"{name} {was} -> {wanted[name].value}" for name, was in state["was"].items() if name in wanted)
@@ -230,9 +234,17 @@ def _log_relaxed(run: Run, state: dict[str, Any]) -> None:
     costs = (
         ""
         if not mark
-        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down before that, the copy is worthless."
+        else phrase(
+            " If {what} down before that, the copy is worthless.",
+            what=phrase("server or host goes") if mark["server"] else phrase("the host goes"),
+        )
     )
-    run.journal.say(f"Relaxed until {target.name} has caught up: {changes}.{costs}", host=target.host)
+    run.journal.say(
+        phrase(
+            "Relaxed until {target} has caught up: {changes}.{costs}", target=target.name, changes=changes, costs=costs
+        ),
+        host=target.host,
+    )
 
 
 # --- host and server ------------------------------------------------------------------------------------------------------
@@ -258,9 +270,9 @@ def _find_worthless(run: Run, found: dict[str, str]) -> str:
     mark = run.checkpoint.get("undurable")
     if mark and not run.checkpoint.get("worthless"):
         if mark["boot"] and found["boot"] and found["boot"] != mark["boot"]:
-            run.checkpoint["worthless"] = "its host restarted while commits were not flushed to disk"
+            run.checkpoint["worthless"] = phrase("its host restarted while commits were not flushed to disk")
         elif mark["server"] and found["server"] != mark["server"]:
-            run.checkpoint["worthless"] = "its server ended while doublewrite was off"
+            run.checkpoint["worthless"] = phrase("its server ended while doublewrite was off")
     return str(run.checkpoint.get("worthless", ""))
 
 
@@ -268,7 +280,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
     if why := _find_worthless(run, found):
         raise RemoteFailure(
             "copy.worthless",
-            f"Catching up {run.plan.target.name} with relaxed settings",
+            phrase("Catching up {target} with relaxed settings", target=run.plan.target.name),
             cause=why,
         )
 
@@ -311,7 +323,7 @@ def _settle(run: Run) -> StepOutcome:
         return again()
     watch(run, at_once=True)
     run.journal.finished(SETTLE, state.exit_status, state.tails.get("out", ""))
-    job_must_succeed(state, f"Writing the copy on {run.plan.target.name} to the disk")
+    job_must_succeed(state, phrase("Writing the copy on {target} to the disk", target=run.plan.target.name))
     del run.checkpoint["undurable"]
     return again(0.1)
 
