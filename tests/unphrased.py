@@ -26,6 +26,8 @@ ENGLISH = (
 #: Values, which are no words of dbops: names, commands, statements, sizes and times.
 VALUES = re.compile(
     r"^'(token|clusters|servers|test|dbops_load)'$|^'(rm|cd) |^f\"(SET GLOBAL|CREATE USER) |[MG]iB'$| UTC'$"
+    # said by tools of the sample
+    r"|^'(zstd: error|error 1040)"
     # between names
     r"|^' (and|or|nor) '$|^'(not_as_planned|refused)'$"
 )

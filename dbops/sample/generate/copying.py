@@ -7,27 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.rebuilds.metrics import number_at, spacing
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Level, StepState
 from dbops.models import ExecutedCommand, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from dbops.sample.generate.clusters import MIB, SampleCluster
 
-#: Events of completed steps.
-DONE_LINES = {
-    "preflight": "{target} matches the plan: data directory, server process and server id.",
-    "open-access": "{target_host} reaches {source_host} over SSH.",
-    "swap-datadir": "{target} is stopped. Its old data is at {aside}.",
-    "stream": "The copy is complete: backup {backup}, up to LSN {lsn}.",
-    "release": "{source} is released: the run's key and credentials are removed.",
-    "start": "{target} serves with server id {server_id}.",
-    "catch-up": "{target} has caught up with {source}.",
-    "repoint": "{target} replicates from the primary {primary}.",
-    "certify": "All tables of {target} were opened and read.",
-    "verify": "{target} replicates from {primary} and stayed caught up.",
-    "find-old-data": "The old data is at {aside}.",
-    "rollback": "The old data is back at /var/lib/mysql.",
-}
 ON_THE_SOURCE = {"release"}
 #: Steps without events if the copy was never complete.
 SKIPPED_AFTER = {StepState.FAILED, StepState.CANCELLED}
@@ -139,31 +125,23 @@ def write_history(
     rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], dice: random.Random, last_line: str
 ) -> None:
     """Write events, commands and samples. ``last_line`` is the last event."""
-    words = {
-        "target": plan.target.name,
-        "source": plan.source.name,
-        "primary": plan.primary.name,
-        "target_host": plan.target.host,
-        "source_host": plan.source.host,
-        "server_id": plan.target.server_id or plan.target.configured_server_id,
-        "aside": plan.aside_path,
-        "backup": uuid.UUID(int=dice.getrandbits(128)),
-        "lsn": dice.randrange(90_000_000_000, 99_000_000_000),
-    }
-    lines = [(rebuild.requested_at, "", Level.INFO, f"Requested by {rebuild.requested_by}: {rebuild.reason}")]
+    done_lines = _done_lines(plan, dice)
+    asked: str = phrase("Requested by {by}: {reason}", by=rebuild.requested_by, reason=rebuild.reason)
+    lines = [(rebuild.requested_at, "", Level.INFO, asked)]
     assert rebuild.started_at  # noqa: S101 - for the type checker
     assert rebuild.finished_at  # noqa: S101
-    lines.append((rebuild.started_at, "", Level.INFO, f"Started: {plan.source.name} and {plan.target.name} are held."))
+    lines.append((rebuild.started_at, "", Level.INFO, phrase("Started.")))
     for row in steps.values():
-        if row.finished_at and row.state == StepState.DONE and row.name in DONE_LINES:
-            lines.append((row.finished_at, row.name, Level.INFO, DONE_LINES[row.name].format(**words)))
+        if row.finished_at and row.state == StepState.DONE and row.name in done_lines:
+            lines.append((row.finished_at, row.name, Level.INFO, done_lines[row.name]))
     if cleaned := steps.get("clean-up"):
         is_good = rebuild.status == "succeeded"
-        text = f"The old data of {plan.target.name} is removed." if is_good else DONE_LINES["release"].format(**words)
+        removed = phrase("The {what} of {target} is removed.", what=phrase("old data"), target=plan.target.name)
+        text = removed if is_good else done_lines["release"]
         lines.append((cleaned.finished_at or rebuild.finished_at, "clean-up", Level.INFO, text))
     lines += _milestones(steps.get("stream"), plan)
     if rebuild.cancel_requested_at:
-        by = f"Cancel requested by {rebuild.cancel_requested_by}."
+        by = phrase("Cancel requested by {by}.", by=rebuild.cancel_requested_by)
         lines.append((rebuild.cancel_requested_at, "", Level.WARNING, by))
     if rebuild.error.get("cause"):
         lines.append((rebuild.finished_at - timedelta(seconds=1), "", Level.ERROR, rebuild.error["cause"]))
@@ -176,6 +154,31 @@ def write_history(
         for at, step, level, text in sorted(lines, key=lambda line: line[0])
     )
     ExecutedCommand.objects.bulk_create(_commands(rebuild, plan, steps, dice))
+
+
+def _done_lines(plan: Plan, dice: random.Random) -> dict[str, Phrase]:
+    """Return the line of each step that is done."""
+    target, source, path = plan.target.name, plan.source.name, plan.aside_path
+    uuid_, lsn = uuid.UUID(int=dice.getrandbits(128)), dice.randrange(90_000_000_000, 99_000_000_000)
+    server_id = plan.target.server_id or plan.target.configured_server_id
+    seen, moved = phrase("server id {server_id}", server_id=server_id), phrase("Its old data is at {path}.", path=path)
+    released = phrase("{source} is released: the run's key and credentials are removed.", source=source)
+    hosts = {"host": plan.target.host, "source": plan.source.host}
+    primary = plan.primary.name
+    return {
+        "preflight": phrase("{target} matches the plan: {seen}.", target=target, seen=seen),
+        "open-access": phrase("{host} reaches {source} over SSH.", **hosts),
+        "swap-datadir": phrase("{target} is stopped. {old_data}", target=target, old_data=moved),
+        "stream": phrase("The copy is complete: backup {uuid}, up to LSN {last_lsn}.", uuid=uuid_, last_lsn=lsn),
+        "release": released,
+        "start": phrase("{target} serves with server id {server_id}.", target=target, server_id=server_id),
+        "catch-up": phrase("{target} has caught up with {leader}.", target=target, leader=source),
+        "repoint": phrase("{target} replicates from the primary {primary}.", target=target, primary=primary),
+        "certify": phrase("All {count} tables of {target} were opened and read.", count=456, target=target),
+        "verify": phrase("{target} replicates from {source} and keeps up.", target=target, source=primary),
+        "find-old-data": phrase("The old data is at {path}.", path=path),
+        "rollback": phrase("The old data is back at {datadir}.", datadir=plan.target.datadir),
+    }
 
 
 def _milestones(row: RebuildStep | None, plan: Plan) -> list[tuple[datetime, str, Level, str]]:

@@ -176,7 +176,7 @@ def _host_of(name: str) -> Host:
 def _error(made: MadeLoadTest, host: str) -> dict[str, Any]:
     if made.status is not RunStatus.FAILED:
         return {}
-    found = phrase("error 1040: Too many connections")
+    found = "error 1040: Too many connections"
     return RemoteFailure(
         "load_test.connections", phrase("Running the load test on {host}", host=host), cause=found
     ).as_record()
@@ -292,16 +292,39 @@ def _waits(speed: Speed, thread_seconds: float, dice: random.Random) -> Iterator
 
 def _events(row: LoadTest, plan: LoadTestPlan, results: Sequence[RoundResult]) -> list[LoadTestEvent]:
     lines: list[tuple[datetime | None, str, str]] = []
-    lines.append((row.requested_at, "info", f"Requested by {row.requested_by}: {row.reason}"))
-    lines.append((row.started_at, "info", f"Load test {row.pk} started on {row.host.name}."))
+    lines.append(
+        (row.requested_at, "info", phrase("Requested by {by}: {reason}", by=row.requested_by, reason=row.reason))
+    )
+    lines.append(
+        (
+            row.started_at,
+            "info",
+            phrase("Load test {test} started on {host}{generator}.", test=row.pk, host=row.host.name, generator=""),
+        )
+    )
     for one in results:
-        text = f"Round {one.number} of {len(plan.rounds)} ended: {one.queries} statements, {one.errors} errors."
+        text = phrase(
+            "Round {number} of {count} ended{arm}: {queries} statements, {errors} errors.",
+            number=one.number,
+            count=len(plan.rounds),
+            arm="",
+            queries=one.queries,
+            errors=one.errors,
+        )
         lines.append((one.finished_at, "info", text))
     if row.status == RunStatus.CANCELLED:
         lines.append(
-            (row.cancel_requested_at, "warning", f"Stop of load test {row.pk} requested by {row.requested_by}.")
+            (
+                row.cancel_requested_at,
+                "warning",
+                phrase("Stop of load test {test} requested by {by}.", test=row.pk, by=row.requested_by),
+            )
         )
-    word = {RunStatus.SUCCEEDED: "succeeded", RunStatus.CANCELLED: "was stopped"}.get(RunStatus(row.status), "failed")
+    ends = {RunStatus.SUCCEEDED: phrase("succeeded"), RunStatus.CANCELLED: phrase("was stopped")}
+    ended = ends.get(RunStatus(row.status), phrase("failed"))
+    text = phrase("No files remain on the host.")
     level = "info" if row.status == RunStatus.SUCCEEDED else "error"
-    lines.append((row.finished_at, level, f"Load test {row.pk} {word}. No files remain on the host."))
+    lines.append(
+        (row.finished_at, level, phrase("Load test {test} {ended}. {text}", test=row.pk, ended=ended, text=text))
+    )
     return [LoadTestEvent(load_test=row, at=at, level=level, text=text) for at, level, text in lines if at]

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from dbops.engine.errors import Cancelled, RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, to_record
 from dbops.engine.methods import DEFAULT_METHOD, FOLLOW_UPS, METHODS
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.follow_ups import ROLLBACK, EndedRebuild, plan_follow_up, remembered, rollback_option
 from dbops.engine.rebuilds.plan import Plan
@@ -89,7 +89,7 @@ def _rebuild(past: MadeRebuild, incident: Incident, lost: datetime) -> None:
     busy = Interval(started, steps["release"].finished_at or steps["clean-up"].finished_at or started)
     past.busy.setdefault(incident.source, []).append(busy)
     put_off(past.runs, source.pk, busy, past.now)
-    write_history(row, plan, steps, past.dice, f"The rebuild has {_ended(row)}. {row.outcome}")
+    write_history(row, plan, steps, past.dice, _last_line(row))
     write_samples(row, steps, cluster, past.dice)
     _note_states(past, incident, lost, row, steps)
     if row.status == Status.FAILED:
@@ -139,12 +139,19 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
     }
     if row.status == Status.SUCCEEDED:
         row.checkpoint |= {"verified": True, "certificate": certificate_of(plan)}
-        row.outcome = f"{target} serves, replicates from {plan.primary.name} and has caught up."
+        row.outcome = phrase(
+            "{target} serves, replicates from {source} and has caught up.", target=target, source=plan.primary.name
+        )
     else:
         row.pending_status = row.status
-        row.outcome = (
-            f"The old data of {target} is at {plan.aside_path}. The copy is at {plan.target.datadir}; "
-            "it is not usable. The server is stopped."
+        row.outcome = joined(
+            (
+                phrase("The old data of {target} is at {path}.", target=target, path=plan.aside_path),
+                phrase(
+                    "The copy at {datadir} is not usable as it is. The server is stopped.",
+                    datadir=plan.target.datadir,
+                ),
+            )
         )
     if row.status == Status.CANCELLED:
         row.cancel_requested_at = steps[incident.ends_in].finished_at
@@ -162,8 +169,10 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
     row.save()
 
 
-def _ended(row: Rebuild) -> str:
-    return {Status.SUCCEEDED: "succeeded", Status.CANCELLED: "been cancelled"}.get(Status(row.status), "failed")
+def _last_line(row: Rebuild) -> str:
+    ends = {Status.SUCCEEDED: phrase("succeeded"), Status.CANCELLED: phrase("been cancelled")}
+    ended = ends.get(Status(row.status), phrase("failed"))
+    return phrase("The {noun} has {ended}. {outcome}", noun=phrase("rebuild"), ended=ended, outcome=row.outcome)
 
 
 def _note_states(
@@ -210,14 +219,16 @@ def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, Rebu
         plan=to_record(plan),
         plan_fingerprint=plan.fingerprint,
         checkpoint=remembered(ended) | {"rolled_back": True},
-        outcome=f"{row.target.name} serves its old data again; replication is at its old position.",
+        outcome=phrase(
+            "{target} serves its old data again; replication is at its old position.", target=row.target.name
+        ),
         revision=1,
     )
     taken = {step.name: past.dice.uniform(0.6, 24) for step in plan.steps}
     done = write_steps(following, plan, taken, Ending())
     following.finished_at = max(step.finished_at for step in done.values() if step.finished_at)
     following.save(update_fields=["finished_at"])
-    write_history(following, plan, done, past.dice, f"The rebuild has succeeded. {following.outcome}")
+    write_history(following, plan, done, past.dice, _last_line(following))
     gone = past.broken.pop(row.target.name)
     past.note(row.target.name, gone.start, following.finished_at, gone.state, gone.because)
     past.broken[row.target.name] = Spell(

@@ -59,13 +59,14 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
         rows_counted=None if is_bad else dice.randrange(2_000_000_000, 2_100_000_000),
         error=error,
     )
-    word = "failed" if is_bad else "succeeded"
+    ended = phrase("failed") if is_bad else phrase("succeeded")
+    text = phrase("No files remain on the host.")
     lines = [
-        (at, "info", "The restore test is due."),
+        (at, "info", phrase("The restore test is due.")),
         (
             end,
             "error" if is_bad else "info",
-            f"Restore test {restore_test.pk} has {word}. No files remain on the host.",
+            phrase("Restore test {test} {ended}. {text}", test=restore_test.pk, ended=ended, text=text),
         ),
     ]
     BackupEvent.objects.bulk_create(

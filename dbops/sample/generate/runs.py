@@ -73,7 +73,7 @@ def _run(
     size = _size(cluster, item, now - due) * dice.uniform(0.992, 1.008) * SIZES.get(note, 1.0)
     if note == "missed" or any(span.start <= start < span.end for span in gone):
         row.status, row.finished_at, row.flags = RunStatus.MISSED, due + timedelta(seconds=LATE_AFTER_SECONDS), []
-        row.outcome = "Not detected or reported within 30 minutes of the due time."
+        row.outcome = phrase("Not detected or reported within 30 minutes of the due time.")
         return row
     _time(row, start, seconds, now)
     row.bytes_written = int(size) if row.origin != "observed" else None
@@ -113,12 +113,13 @@ def _write_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
         error = RemoteFailure(
             "backup.failed",
             phrase("Backing up {instance}", instance=row.instance.name),
-            cause=phrase("zstd: error 70: Write error: cannot write block: No space left on device"),
+            cause="zstd: error 70: Write error: cannot write block: No space left on device",
         )
-        row.error, row.outcome = error.as_record(), "No space left in the directory. No backup was published."
+        row.error = error.as_record()
+        row.outcome = phrase("No space left in the directory. No backup was published.")
     elif row.origin == "managed":
         row.path = path
-        row.outcome = "The backup is complete and published."
+        row.outcome = phrase("The backup is complete and published.")
         digest = hashlib.sha256(row.uid.encode()).hexdigest()
         row.evidence = {
             "run": row.uid,
@@ -189,19 +190,33 @@ def _remove_old_files(done: list[BackupRun]) -> None:
 def _events(row: BackupRun) -> list[BackupEvent]:
     lines: list[tuple[datetime | None, str, str]] = []
     if row.status == RunStatus.MISSED:
-        lines.append((row.finished_at, "warning", f"Missed: {row.outcome}"))
+        lines.append((row.finished_at, "warning", phrase("Missed: {reason}", reason=row.outcome)))
     elif row.origin == "managed":
-        lines.append((row.due_at, "info", f"Queued: the schedule {row.schedule} is due."))
+        lines.append((row.due_at, "info", phrase("Queued: the schedule {schedule} is due.", schedule=row.schedule)))
         if LATE in row.flags:
-            lines.append((row.due_at, "info", f"Waiting: a rebuild reads {row.instance}."))
-        lines.append((row.started_at, "info", f"Started: {row.instance} is held."))
+            reason = phrase("a rebuild reads {instance}", instance=row.instance)
+            lines.append((row.due_at, "info", phrase("Waiting: {reason}.", reason=reason)))
+        lines.append((row.started_at, "info", phrase("Started.")))
         if row.status == RunStatus.SUCCEEDED:
-            lines.append((row.finished_at, "info", f"The backup has succeeded. {row.outcome}"))
+            lines.append(
+                (
+                    row.finished_at,
+                    "info",
+                    phrase("Backup {ended}. {outcome}", ended=phrase("succeeded"), outcome=row.outcome),
+                )
+            )
         elif row.status == RunStatus.FAILED:
-            lines.append((row.finished_at, "error", f"The backup has failed. {row.error['cause']}"))
+            lines.append(
+                (
+                    row.finished_at,
+                    "error",
+                    phrase("Backup {ended}. {outcome}", ended=phrase("failed"), outcome=row.outcome),
+                )
+            )
     else:
-        verb = "Reported by its host" if row.origin == "reported" else "Detected in the process list"
-        lines.append((row.started_at, "info", f"{verb}: a {row.method} of {row.instance} has started."))
+        is_reported = row.origin == "reported"
+        text = phrase("Start reported by the host.") if is_reported else phrase("First seen by a probe.")
+        lines.append((row.started_at, "info", text))
         if row.finished_at:
-            lines.append((row.finished_at, "info", "The run has ended."))
+            lines.append((row.finished_at, "info", phrase("The run has ended.")))
     return [BackupEvent(run=row, at=at, level=level, text=text) for at, level, text in lines if at]
