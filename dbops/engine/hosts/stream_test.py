@@ -108,7 +108,7 @@ def judge(state: JobState) -> MeasuredStream:
         cause=phrase(
             "{count} bytes arrived; ssh ended with status {status}: {said}",
             count=count,
-            status=phrase("not known") if status is None else status,
+            status=phrase("unknown") if status is None else status,
             said=said or phrase("no words"),
         ),
     )
