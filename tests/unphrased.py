@@ -225,6 +225,8 @@ def shown(call: ast.Call, errors: set[str]) -> Iterator[ast.expr]:
         yield from (word.value for word in call.keywords if word.arg in PARTS)
     elif name in LINES and len(call.args) > LINES[name]:
         yield call.args[LINES[name]]
+    elif name == "progress":
+        yield from (word.value for word in call.keywords if word.arg == "note")
     elif name in {"finish", "change", "create_due_run", "update", "with_phrases"}:
         yield from (word.value for word in call.keywords if word.arg == "outcome")
 

@@ -1555,7 +1555,7 @@ class Migration(migrations.Migration):
                 ("predicted_seconds", models.FloatField(null=True)),
                 ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
-                ("progress", models.JSONField(default=dict)),
+                ("progress", dbops.models.phrases.PhrasesField(default=dict)),
                 ("result", models.JSONField(default=dict)),
                 (
                     "rebuild",

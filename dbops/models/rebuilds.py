@@ -15,7 +15,7 @@ from dbops.engine.states import FINAL, Approval, Level, Status, StepState
 from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
 from .leased import Leased
-from .phrases import Phrased, PhraseField
+from .phrases import Phrased, PhraseField, PhrasesField
 
 #: When a rebuild is due to start: the chosen time, else the time of the request. Sorts queues.
 WANTS_TO_START = Coalesce("not_before", "requested_at")
@@ -151,7 +151,7 @@ class RebuildStep(models.Model):
     predicted_seconds = models.FloatField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    progress = models.JSONField(default=dict)
+    progress = PhrasesField(default=dict)
     result = models.JSONField(default=dict)
 
     class Meta:

@@ -129,3 +129,15 @@ def test_lines_of_a_run_are_phrases_when_many_are_written_at_once(rebuild: Rebui
     events = [BackupEvent(run=run, at=timezone.now(), level="info", text=phrase("Started.")) for _ in range(2)]
     leases.heartbeat(lease, Update(events=events))
     assert [isinstance(event.text, Phrase) for event in run.events.all()] == [True, True]
+
+
+def test_note_of_a_step_is_a_phrase(rebuild: Rebuild) -> None:
+    lease = rebuild_driver.take_lease(rebuild.pk)
+    assert lease
+    journal = RebuildJournal(lease, [])
+    journal.begin(rebuild.steps.earliest("pk").name)
+    journal.progress(note=phrase("flushing data to disk"), percent=1.5)
+    journal.flush()
+    found = rebuild.steps.earliest("pk").progress
+    assert found == {"note": "flushing data to disk", "percent": 1.5}
+    assert isinstance(found["note"], Phrase)

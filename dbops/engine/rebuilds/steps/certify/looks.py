@@ -46,7 +46,9 @@ def settle(
     state = run.checkpoint.setdefault(key, {"looks": 0, "since": run.clock.now()})
     if state["looks"] and not _both_went_on(run, state, target, reference):
         if run.clock.now() - state["since"] < REACH_SECONDS:
-            run.journal.progress(note=f"{len(state['left'])} differences; waiting for a common position")
+            run.journal.progress(
+                note=phrase("{count} differences; waiting for a common position", count=len(state["left"]))
+            )
             return again(0.3)
         del run.checkpoint[key]
         _leave_open(run, sorted(state["left"]), record)

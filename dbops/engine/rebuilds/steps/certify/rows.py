@@ -45,7 +45,11 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
             is_over = Round(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
     finally:
         state["spent"] += run.clock.now() - began
-    run.journal.progress(note=f"{record['rows']['count']} rows of {record['rows']['tables']} tables are equal")
+    run.journal.progress(
+        note=phrase(
+            "{count} rows of {tables} tables are equal", count=record["rows"]["count"], tables=record["rows"]["tables"]
+        )
+    )
     _must_be_equal(run, reference, record, state)
     if is_over and not state["again"]:
         _end(run, record)

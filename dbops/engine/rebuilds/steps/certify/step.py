@@ -128,7 +128,7 @@ def openable(run: Run, target: Database, reference: Reference, record: dict[str,
     tables = tables_of(target)
     while (left := _unread(state, tables)) and run.clock.now() - state["since"] < OPEN_SECONDS:
         _read_portion(run, reference, record, left[:PORTION], lambda: run.clock.now() - began < BEGIN_SECONDS)
-        run.journal.progress(note=f"{state['done']} of {len(tables)} tables read")
+        run.journal.progress(note=phrase("{done} of {count} tables read", done=state["done"], count=len(tables)))
         if run.clock.now() - began >= PORTIONS_SECONDS:
             return again()
     if left:

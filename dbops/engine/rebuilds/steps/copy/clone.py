@@ -216,11 +216,11 @@ class Clone(JobStep):
         if state.tails.get("phase"):
             checkpoint["stream.stage"] = "restart"
             run.journal.progress(
-                note="starting the server to complete the copy", percent=checkpoint.get("stream.percent")
+                note=phrase("starting the server to complete the copy"), percent=checkpoint.get("stream.percent")
             )
             return
         if progress is None:
-            run.journal.progress(note="creating an empty data directory")
+            run.journal.progress(note=phrase("creating an empty data directory"))
             return
         samples = checkpoint["stream.samples"] = add_sample(
             checkpoint.get("stream.samples", []), at=now, count=progress.copied_bytes
@@ -233,7 +233,7 @@ class Clone(JobStep):
             total_bytes=progress.total_bytes,
             percent=progress.percent,
             rate_bytes_per_second=rate_of(samples),
-            note=progress.stage or "between two stages",
+            note=progress.stage or phrase("between two stages"),
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:

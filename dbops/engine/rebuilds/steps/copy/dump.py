@@ -75,7 +75,7 @@ class LoadDump(JobStep):
     def follow(self, run: Run, state: JobState) -> None:
         received, now = state.counters.get("see.read_bytes"), run.clock.now()
         if received is None:
-            run.journal.progress(note="creating an empty data directory")
+            run.journal.progress(note=phrase("creating an empty data directory"))
             return
         samples = run.checkpoint["stream.samples"] = add_sample(
             run.checkpoint.get("stream.samples", []), at=now, count=received

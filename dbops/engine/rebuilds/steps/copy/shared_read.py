@@ -72,7 +72,7 @@ def settle(run: Run) -> bool:
         return False
     coming = [one for one in followers if one.phase is SharedReadPhase.COMING]
     if coming and waited < run.settings.shared_read_wait_seconds:
-        run.journal.progress(note=f"waiting for {', '.join(map(str, coming))}")
+        run.journal.progress(note=phrase("waiting for {rebuilds}", rebuilds=", ".join(map(str, coming))))
         return False
     ready = [one for one in followers if one.phase is SharedReadPhase.READY]
     run.checkpoint[FOLLOWERS] = {
@@ -122,7 +122,7 @@ def may_stream(run: Run) -> bool:
 
 def _is_read_by(run: Run, leader: SharedReadMember) -> bool:
     _must_be_read_for(run, leader)
-    run.journal.progress(note=f"waiting for {leader} to read")
+    run.journal.progress(note=phrase("waiting for {leader} to read", leader=leader))
     return leader.phase is SharedReadPhase.READING
 
 

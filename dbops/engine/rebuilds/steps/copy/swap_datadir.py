@@ -79,7 +79,7 @@ class SwapDatadir(JobStep):
         return run.settings.stall_stop_seconds if run.plan.aside_path else 0.0
 
     def follow(self, run: Run, state: JobState) -> None:
-        run.journal.progress(note="stopping the server, moving its data")
+        run.journal.progress(note=phrase("stopping the server, moving its data"))
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         if state.exit_status == REFUSED_STATUS and not run.checkpoint.get("swap-datadir.again"):

@@ -90,8 +90,15 @@ def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutc
             operation,
             cause=phrase("its lag does not stay below {limit} s", limit=f"{limit:.0f}"),
         )
-    lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "unknown"
-    run.journal.progress(note=f"lag {lag}; healthy when below {limit:.0f} s for {steady_seconds:.0f} s")
+    lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else phrase("unknown")
+    run.journal.progress(
+        note=phrase(
+            "lag {lag}; healthy when below {limit} s for {wanted} s",
+            lag=lag,
+            limit=f"{limit:.0f}",
+            wanted=f"{steady_seconds:.0f}",
+        )
+    )
     return again(0.4)
 
 
@@ -102,7 +109,12 @@ def _keeps_up(run: Run) -> StepOutcome | None:
     steady = now - run.checkpoint.setdefault("verify.steady_since", now)
     if steady < steady_seconds:
         limit = run.settings.catch_up_lag_seconds
-        note = f"lag below {limit:.0f} s for {steady:.0f} of {steady_seconds:.0f} s"
+        note = phrase(
+            "lag below {limit} s for {steady} of {wanted} s",
+            limit=f"{limit:.0f}",
+            steady=f"{steady:.0f}",
+            wanted=f"{steady_seconds:.0f}",
+        )
         run.journal.progress(note=note, eta_seconds=steady_seconds - steady)
         return again(min(0.4, steady_seconds - steady))
     return None

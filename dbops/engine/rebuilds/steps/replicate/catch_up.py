@@ -164,7 +164,11 @@ class CatchUp(Step):
         if link is None:
             return False
         run.journal.progress(
-            note=f"at {link.relay_source_log_file}:{link.exec_source_log_pos} of the source's binary log"
+            note=phrase(
+                "at {file}:{position} of the source's binary log",
+                file=link.relay_source_log_file,
+                position=link.exec_source_log_pos,
+            )
         )
         log_file, log_pos = run.checkpoint["catch-up.goal"]
         return (link.relay_source_log_file, link.exec_source_log_pos) >= (str(log_file), int(log_pos))

@@ -316,7 +316,7 @@ def _settle(run: Run) -> StepOutcome:
         run.checkpoint["settle.started"] = True
     state = run.target.jobs.follow(SETTLE, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
-        run.journal.progress(note="flushing data to disk")
+        run.journal.progress(note=phrase("flushing data to disk"))
         return again()
     if state.status is JobStatus.ABSENT:
         del run.checkpoint["settle.started"]
