@@ -87,7 +87,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "dbops.web.middleware.login_required.LoginMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "dbops.web.middleware.names.NamesMiddleware",
     "dbops.web.middleware.login_sessions.LoginSessionMiddleware",

@@ -267,3 +267,32 @@ def test_each_of_several_causes_is_translated(olga: User) -> None:
         mark_maintenance(actor=olga, cluster=cluster, starts_at=now, ends_at=now, reason="")
     with translation.override("ja"):
         assert not re.search("[a-z]{4}", translated(caught.value.cause))
+
+
+def returns_to(answer: Any) -> str:
+    """Return the address to which the language switch of a page leads."""
+    found = re.search(r'name="next" value="([^"]*)"', answer.content.decode())
+    assert found is not None
+    return found[1]
+
+
+def test_switch_on_a_refused_form_leads_to_a_page_that_exists(victor: User) -> None:
+    client = Client()
+    client.force_login(victor)
+    page = {"Referer": "http://testserver/schedules/?cluster=shop"}
+    for address in ("/schedules/nightly/run/", "/tokens/1/revoke/"):  # they take POST alone
+        refused = client.post(address, headers=page)
+        assert (refused.status_code, returns_to(refused)) == (403, "/schedules/?cluster=shop")
+        for sender in ("", "https://elsewhere.example/schedules/", "http://testserver//elsewhere.example/", "http://["):
+            refused = client.post(address, headers={"Referer": sender} if sender else None)
+            assert (refused.status_code, returns_to(refused)) == (403, "/")
+    assert returns_to(client.get("/schedules/?cluster=shop")) == "/schedules/?cluster=shop"
+    follow = client.post("/language/", {"language": "ja", "next": returns_to(refused)}, follow=True)
+    assert follow.status_code == 200
+
+
+def test_login_after_a_form_without_a_session_leads_to_the_page_of_the_form(db: None) -> None:
+    to = Client().post("/schedules/nightly/run/", headers={"Referer": "http://testserver/schedules/"})["Location"]
+    assert to == "/login/?next=/schedules/"
+    assert Client().post("/schedules/nightly/run/")["Location"] == "/login/?next=/"
+    assert Client().get("/rebuilds/?page=2")["Location"] == "/login/?next=/rebuilds/%3Fpage%3D2"
