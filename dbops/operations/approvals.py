@@ -30,15 +30,26 @@ def rule_of(rebuild: Rebuild) -> ApprovalRule:
 
 
 def who_may_approve(rebuild: Rebuild) -> list[str]:
-    """Return who can still approve a rebuild: not its requester, and no person twice. Four queries."""
+    """Return who can still approve a rebuild: not its requester, and no person twice. Accounts without a login yet, too. Four queries."""
     done = {rebuild.requested_by_id, *rebuild.approvals.values_list("user", flat=True)}
     found = people_who_may(rule_of(rebuild).action, rebuild.target.cluster_id)
-    return [name for key, name in found if key not in done]
+    return [name for key, name in found if key not in done and not is_same(person(name), _requester(rebuild))]
 
 
 def may_approve(actor: User, rebuild: Rebuild) -> bool:
     """Whether the rules of the rebuild's cluster let an account approve. Its own request and earlier approvals do not count here."""
     return is_allowed(actor, rule_of(rebuild).action, rebuild.target.cluster_id)
+
+
+def may_decide(actor: User, rebuild: Rebuild) -> bool:
+    """Whether an account can approve or decline a rebuild that waits for it: by the rules, not its own, and not twice. Two queries."""
+    return not is_own(actor, rebuild) and not _earlier(actor, rebuild) and may_approve(actor, rebuild)
+
+
+def is_own(actor: User, rebuild: Rebuild) -> bool:
+    """Whether the account requested the rebuild, or the same person did by another way."""
+    me = person(actor.get_username(), current_origin().logins)
+    return rebuild.requested_by_id == actor.pk or is_same(me, _requester(rebuild))
 
 
 def approve_rebuild(*, actor: User, rebuild: Rebuild, reason: str = "") -> None:
@@ -95,25 +106,32 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
             raise Refused.unchanged("approval.not_waiting", operation, said)
 
 
+def _requester(rebuild: Rebuild) -> frozenset[str]:
+    return person(rebuild.requested_by.get_username(), rebuild.requested_login.split())
+
+
 def _require_another_person(actor: User, rebuild: Rebuild, operation: str) -> None:
     """Refuse a decision of the requester, whichever account or command it comes from."""
-    requester = person(rebuild.requested_by.get_username(), rebuild.requested_login.split())
-    if rebuild.requested_by_id == actor.pk:
-        raise Refused.unchanged("approval.own", operation, phrase("this is your own request"))
-    if is_same(person(actor.get_username(), current_origin().logins), requester):
-        raise Refused.unchanged(
-            "approval.own", operation, phrase("the request came from the same person, by another way")
-        )
+    if is_own(actor, rebuild):
+        same_account = phrase("this is your own request")
+        same_person = phrase("the request came from the same person, by another way")
+        cause = same_account if rebuild.requested_by_id == actor.pk else same_person
+        raise Refused.unchanged("approval.own", operation, cause)
 
 
-def _require_first_time(actor: User, row: Rebuild, operation: str) -> None:
-    """Refuse a second approval of one person, whichever account or command it comes from."""
+def _earlier(actor: User, row: Rebuild) -> str:
+    """Return the account under which the actor has approved the rebuild, whichever account or command it was; ``""`` if none."""
     me = person(actor.get_username(), current_origin().logins)
     for one in row.approvals.select_related("user"):
         if one.user_id == actor.pk or is_same(me, person(one.user.get_username(), one.login.split())):
-            raise Refused.unchanged(
-                "approval.twice", operation, phrase("{user} has approved it", user=one.user.get_username())
-            )
+            return one.user.get_username()
+    return ""
+
+
+def _require_first_time(actor: User, row: Rebuild, operation: str) -> None:
+    """Refuse a second approval of one person."""
+    if earlier := _earlier(actor, row):
+        raise Refused.unchanged("approval.twice", operation, phrase("{user} has approved it", user=earlier))
 
 
 def _write(actor: User, rebuild: Rebuild, decision: Approval, reason: str, operation: str) -> bool:

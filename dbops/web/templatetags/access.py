@@ -1,12 +1,16 @@
 """Tags about approvals and change tickets (a builtin: no ``{% load %}``)."""
 
+from typing import Any
+
 from django import template
+from django.contrib.auth.models import User
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import ngettext
 
 from dbops.engine.access.tickets import ticket_url
 from dbops.models import Rebuild
+from dbops.operations.approvals import may_decide, who_may_approve
 
 register = template.Library()
 
@@ -28,3 +32,16 @@ def ticket(rebuild: Rebuild) -> SafeString | str:
     if not address:
         return rebuild.ticket
     return format_html('<a href="{}" rel="noreferrer noopener" target="_blank">{}</a>', address, rebuild.ticket)
+
+
+@register.simple_tag(takes_context=True)
+def can_decide(context: dict[str, Any], rebuild: Rebuild) -> bool:
+    """Whether the viewer of the page can approve or decline a rebuild that waits for approval. Two queries."""
+    user = context["request"].user
+    return isinstance(user, User) and may_decide(user, rebuild)
+
+
+@register.simple_tag
+def possible_approvers(rebuild: Rebuild) -> list[str]:
+    """Return the accounts that can still approve a rebuild. Four queries."""
+    return who_may_approve(rebuild)

@@ -12,7 +12,14 @@ from django.views.decorators.http import require_http_methods
 from dbops.engine.errors import Refused
 from dbops.engine.phrases import phrase
 from dbops.engine.states import Approval, Status
-from dbops.operations.approvals import approve_rebuild, decline_rebuild, may_approve, override_approval, who_may_approve
+from dbops.operations.approvals import (
+    approve_rebuild,
+    decline_rebuild,
+    is_own,
+    may_approve,
+    override_approval,
+    who_may_approve,
+)
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import approver_page, user_of
 from dbops.web.templatetags.phrases import translated
@@ -53,7 +60,7 @@ def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "rebuild": found,
         "refused": refused,
         "is_waiting": found.status == Status.QUEUED and found.approval == Approval.WAITING,
-        "is_own": found.requested_by_id == user_of(request).pk,
+        "is_own": is_own(user_of(request), found),
         "others": who_may_approve(found),
         "given": given,
         "has_approved": user_of(request).pk in {one.user_id for one in given},

@@ -79,6 +79,36 @@ def test_rebuild_waits_for_approval_and_starts_after_it(waiting: Rebuild, sue: U
     assert (waiting.status, waiting.approval, waiting.approval_by) == ("running", "approved", "sue")
 
 
+def offered(user: User, rebuild: Rebuild) -> set[str]:
+    client = Client()
+    client.force_login(user)
+    text = client.get(f"/rebuilds/{rebuild.pk}/actions/").content.decode()
+    return set(re.findall(r"approval-link|override-link|(?<=data-denied=.)decide", text))
+
+
+def test_link_to_approve_is_shown_to_those_whose_decision_counts(waiting: Rebuild, sue: User) -> None:
+    assert offered(sue, waiting) == {"approval-link"}
+    assert offered(waiting.requested_by, waiting) == {"decide", "override-link"}
+    assert offered(rows.make_user("cli-olga", "operator"), waiting) == {"decide", "override-link"}
+    assert offered(rows.viewer(), waiting) == {"decide"}
+    Rebuild.objects.update(approval_count=2)
+    waiting.refresh_from_db()
+    approve_rebuild(actor=sue, rebuild=waiting)
+    assert offered(sue, waiting) == {"decide", "override-link"}
+    Rebuild.objects.update(approvers_only=True)
+    waiting.refresh_from_db()
+    assert offered(rows.make_user("bob", "operator"), waiting) == {"decide", "override-link"}
+    assert offered(rows.make_user("amy", "approver"), waiting) == {"approval-link"}
+
+
+def test_possible_approvers_are_accounts_with_a_role_before_their_first_login(waiting: Rebuild, sue: User) -> None:
+    new, away = rows.make_user("new", "approver"), rows.make_user("away", "operator")
+    assert (new.last_login, sue.last_login) == (None, None)
+    User.objects.filter(pk=away.pk).update(is_active=False)
+    rows.make_user("cli-olga", "operator")  # the requester by command
+    assert who_may_approve(waiting) == ["new", "sue"]
+
+
 def test_start_stops_at_the_approval_gate_without_the_scheduler(waiting: Rebuild) -> None:
     assert "olga" in starts.start(waiting, lambda: scheduler._unmet_conditions_of(waiting.pk))
     waiting.refresh_from_db()
