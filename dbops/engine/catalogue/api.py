@@ -34,12 +34,6 @@ _API = (
         "Create a token with the scope `operate`.",
     ),
     operator(
-        "token.clusters",
-        "HTTP 403. The token is limited to clusters, and this address shows the whole fleet.",
-        UNCHANGED,
-        "Create a token for all clusters.",
-    ),
-    operator(
         "idempotency.mismatch",
         "HTTP 422. The idempotency key was used for another request of this token.",
         UNCHANGED,

@@ -75,16 +75,20 @@ class AuditPage:
     newer_after: int | None
 
 
-def entries(wanted: AuditFilter, *, before: int | None = None, after: int | None = None) -> AuditPage:
+def entries(
+    wanted: AuditFilter, *, before: int | None = None, after: int | None = None, only: frozenset[str] | None = None
+) -> AuditPage:
     """Return one page of the log, newest first: the newest page, or entries older or newer than one.
 
     Args:
         before: only entries with lower numbers.
         after: the entries next above this number; ignored with ``before``.
+        only: names of the clusters whose entries alone match; ``None``: all entries, also those of no cluster.
     """
     is_upward = after is not None and before is None
     limit = ENTRIES_ON_A_PAGE + 1
-    numbers = _numbers(wanted, limit, before=before, after=after if is_upward else None, is_upward=is_upward)
+    after = after if is_upward else None
+    numbers = _numbers(wanted, limit, before=before, after=after, is_upward=is_upward, only=only)
     has_more = len(numbers) == limit
     shown = sorted(numbers[:ENTRIES_ON_A_PAGE], reverse=True)
     found = list(AuditEntry.objects.filter(sequence__in=shown)) if shown else []
@@ -137,9 +141,17 @@ def stored() -> Iterator[AuditEntry]:
         last = (rows[-1].sequence, rows[-1].pk)
 
 
-def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int | None, is_upward: bool) -> list[int]:
+def _numbers(
+    wanted: AuditFilter,
+    limit: int,
+    *,
+    before: int | None,
+    after: int | None,
+    is_upward: bool,
+    only: frozenset[str] | None = None,
+) -> list[int]:
     """Return the numbers of the first matching entries in one direction."""
-    values = _values(wanted)
+    values = _values(wanted, only)
     if values is None:
         return []
     span = _span(wanted, before, after)
@@ -166,7 +178,7 @@ def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int 
     return sorted(found, reverse=not is_upward)[:limit]
 
 
-def _values(wanted: AuditFilter) -> dict[str, list[str]] | None:
+def _values(wanted: AuditFilter, only: frozenset[str] | None) -> dict[str, list[str]] | None:
     """Return the requested values by column; ``None`` if no entry can match."""
     asked: list[tuple[str, Q]] = []
     for column in ("actor", "subject", "instance", "cluster", "outcome"):
@@ -184,6 +196,8 @@ def _values(wanted: AuditFilter) -> dict[str, list[str]] | None:
         column: list(AuditName.objects.filter(condition, column=column).values_list("name", flat=True))
         for column, condition in asked
     }
+    if only is not None:
+        found["cluster"] = [name for name in found.get("cluster", sorted(only)) if name in only]
     return found if all(found.values()) else None
 
 

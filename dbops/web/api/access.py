@@ -37,10 +37,11 @@ class Caller:
         """
         return rows if self.clusters is None else rows.filter(**{f"{path}__in": self.clusters})
 
-    def must_see_all(self) -> None:
-        """Refuse a token that is limited to clusters (``token.clusters``)."""
-        if self.clusters is not None:
-            raise Refused("token.clusters", "Reading the whole fleet", cause="the token is limited to some clusters")
+    def cluster_names(self) -> frozenset[str] | None:
+        """Return the names of the clusters that the token opens; ``None`` means all."""
+        if self.clusters is None:
+            return None
+        return frozenset(Cluster.objects.filter(pk__in=self.clusters).values_list("name", flat=True))
 
     def must_operate(self) -> None:
         """Refuse a token that may only read (``token.scope``)."""

@@ -27,7 +27,6 @@ STATUS = {
     "api.not_found": 404,
     "idempotency.mismatch": 422,
     "report.too_many": 429,
-    "token.clusters": 403,
     "token.scope": 403,
     "token.unknown": 401,
 }
