@@ -15,6 +15,7 @@ from dbops.engine.phrases import phrase
 from dbops.models import ChosenLanguage, DefaultView, GivenPassword
 from dbops.operations import factors, login_sessions
 from dbops.operations.accounts import check_account, check_password
+from dbops.operations.api_tokens import revoke_api_tokens
 from dbops.operations.login_sessions import drop_sessions
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
@@ -110,8 +111,11 @@ def set_password(*, actor: User, user: User, password: str) -> User:
     return row
 
 
-def change_own_password(*, user: User, password: str) -> User:
+def change_own_password(*, user: User, password: str, with_tokens: bool = False) -> User:
     """Change one's own password; the caller has checked the current one. Other sessions end. Return the current row.
+
+    Args:
+        with_tokens: also revoke the account's API tokens.
 
     Raises:
         Refused: ``account.invalid``.
@@ -123,7 +127,13 @@ def change_own_password(*, user: User, password: str) -> User:
         row.set_password(password)
         row.save(update_fields=["password"])
         GivenPassword.objects.filter(user=row).delete()
-        append(actor=row.get_username(), action="account.password_changed", subject=row.get_username())
+        revoked = revoke_api_tokens(actor=row.get_username(), user=row) if with_tokens else 0
+        append(
+            actor=row.get_username(),
+            action="account.password_changed",
+            subject=row.get_username(),
+            detail={"tokens_revoked": revoked},
+        )
     return row
 
 
@@ -175,14 +185,14 @@ def reset_factors(*, actor: User, user: User) -> None:
     factors.remove_all_factors(actor=actor.get_username(), user=user)
 
 
-def end_sessions(*, actor: User, user: User) -> int:
-    """End all sessions of an account at once. Return their number.
+def end_sessions(*, actor: User, user: User, with_tokens: bool) -> tuple[int, int]:
+    """End all sessions of an account at once, and revoke its API tokens on request. Return both numbers.
 
     Raises:
         Refused: ``access.denied``.
     """
     require_superuser(actor, phrase("Ending the sessions of {user}", user=f"{user.get_username()!r}"))
-    return login_sessions.end_all_sessions(actor=actor.get_username(), user=user)
+    return login_sessions.end_all_sessions(actor=actor.get_username(), user=user, with_tokens=with_tokens)
 
 
 def save_default_view(user: User, query: str) -> None:

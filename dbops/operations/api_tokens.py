@@ -71,6 +71,18 @@ def make_api_token(
     return token, secret
 
 
+def revoke_api_tokens(*, actor: str, user: User) -> int:
+    """Revoke all tokens of an account, each with its audit entry. The caller has checked the permission. Return their number."""
+    with transaction.atomic():
+        mine = AccessToken.objects.select_for_update().filter(user=user, purpose=API, revoked_at=None).order_by("pk")
+        tokens = list(mine)
+        AccessToken.objects.filter(pk__in=[token.pk for token in tokens]).update(revoked_at=clock.now())
+        for token in tokens:
+            detail = {"purpose": API, "account": user.get_username()}
+            append(actor=actor, action="token.revoked", subject=token.name, detail=detail)
+    return len(tokens)
+
+
 def revoke_api_token(*, actor: User, token: AccessToken) -> None:
     """Revoke a token of the actor's own; a superuser can revoke all. Revoking twice changes nothing.
 

@@ -11,6 +11,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.models import LoginSession
+from dbops.operations.api_tokens import revoke_api_tokens
 
 LONGEST_BROWSER = 300
 
@@ -53,14 +54,14 @@ def end_session(*, user: User, row_id: int) -> bool:
     return True
 
 
-def end_other_sessions(*, user: User, kept_key: str) -> int:
-    """End all of a person's own sessions but this one. Return their number."""
-    return _end(actor=user.get_username(), user=user, kept_key=kept_key)
+def end_other_sessions(*, user: User, kept_key: str, with_tokens: bool) -> tuple[int, int]:
+    """End all of a person's own sessions but this one, and revoke the API tokens on request. Return both numbers."""
+    return _end(actor=user.get_username(), user=user, kept_key=kept_key, with_tokens=with_tokens)
 
 
-def end_all_sessions(*, actor: str, user: User) -> int:
-    """End all sessions of an account. The caller has checked the permission. Return their number."""
-    return _end(actor=actor, user=user, kept_key="")
+def end_all_sessions(*, actor: str, user: User, with_tokens: bool) -> tuple[int, int]:
+    """End all sessions of an account, and revoke its API tokens on request. The caller has checked the permission. Return both numbers."""
+    return _end(actor=actor, user=user, kept_key="", with_tokens=with_tokens)
 
 
 def drop_sessions(user: User, kept_key: str = "") -> int:
@@ -75,8 +76,10 @@ def drop_sessions(user: User, kept_key: str = "") -> int:
     return len(mine)
 
 
-def _end(*, actor: str, user: User, kept_key: str) -> int:
+def _end(*, actor: str, user: User, kept_key: str, with_tokens: bool) -> tuple[int, int]:
     with transaction.atomic():
         ended = drop_sessions(user, kept_key)
-        append(actor=actor, action="session.ended", subject=user.get_username(), detail={"sessions_ended": ended})
-    return ended
+        revoked = revoke_api_tokens(actor=actor, user=user) if with_tokens else 0
+        detail = {"sessions_ended": ended, "tokens_revoked": revoked}
+        append(actor=actor, action="session.ended", subject=user.get_username(), detail=detail)
+    return ended, revoked

@@ -43,10 +43,12 @@ class Command(DbopsCommand):
             "unblock": "allow an account to log in again after too many wrong passwords or codes",
             "reset-factors": "remove the second factors of an account whose owner lost them, and end its sessions",
             "sessions": "list the sessions of an account",
-            "end-sessions": "end all sessions of an account",
             "unlink": "remove the account's links to the OpenID Connect provider, and end its sessions",
         }.items():
             verbs.add_parser(verb, help=text).add_argument("name")
+        end = verbs.add_parser("end-sessions", help="end all sessions of an account, and revoke its API tokens")
+        end.add_argument("name")
+        end.add_argument("--keep-tokens", action="store_true", help="let the API tokens of the account work on")
         link = verbs.add_parser("link", help="let a person of the OpenID Connect provider log in to this account")
         link.add_argument("name")
         link.add_argument("subject", help="the claim sub of the person")
@@ -62,6 +64,8 @@ class Command(DbopsCommand):
             self._list()
         elif options["verb"] == "link":
             self._link(self._user(options["name"]), options["subject"])
+        elif options["verb"] == "end-sessions":
+            self._end_sessions(self._user(options["name"]), with_tokens=not options["keep_tokens"])
         elif options["verb"] == "role":
             self._role(self._user(options["name"]), options["cluster"], options["role"], not options["remove"])
         elif options["verb"] in (acts := self._acts()):
@@ -75,7 +79,6 @@ class Command(DbopsCommand):
             "unblock": self._unblock,
             "reset-factors": self._reset_factors,
             "sessions": self._sessions,
-            "end-sessions": self._end_sessions,
             "unlink": self._unlink,
         }
 
@@ -98,9 +101,10 @@ class Command(DbopsCommand):
             used = row.last_used_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
             self.stdout.write(f"{row.browser}\t{row.address or 'unknown'}\t{row.method}\tlast used {used}")
 
-    def _end_sessions(self, user: User) -> None:
-        ended = end_all_sessions(actor=f"{login_name()} (manage.py)", user=user)
-        self.stdout.write(f"{user.get_username()}: {ended} ended")
+    def _end_sessions(self, user: User, *, with_tokens: bool) -> None:
+        actor = f"{login_name()} (manage.py)"
+        ended, revoked = end_all_sessions(actor=actor, user=user, with_tokens=with_tokens)
+        self.stdout.write(f"{user.get_username()}: {ended} ended, {revoked} API tokens revoked")
 
     def _link(self, user: User, subject: str) -> None:
         try:

@@ -129,7 +129,13 @@ class OwnPasswordForm(PasswordFields):
         max_length=200,
         widget=forms.PasswordInput({"class": "form-control", "autocomplete": "current-password"}),
     )
-    field_order = ("current", "password", "password_again")
+    #: Off: passwords are also changed as a routine, and programs must not stop then.
+    revoke_tokens = forms.BooleanField(
+        label=_("Also revoke my API tokens"),
+        required=False,
+        widget=forms.CheckboxInput({"class": "form-check-input"}),
+    )
+    field_order = ("current", "password", "password_again", "revoke_tokens")
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -13,6 +13,13 @@ from dbops.queries.admin.sessions import sessions_of
 from dbops.web.decorators import own_page, user_of
 
 
+def say_revoked(request: HttpRequest, number: int) -> None:
+    """Say on the next page how many API tokens were revoked, if any."""
+    if number:
+        said = ngettext("%(number)s API token revoked.", "%(number)s API tokens revoked.", number)
+        messages.success(request, said % {"number": number})
+
+
 @require_GET
 @never_cache
 @own_page
@@ -36,10 +43,13 @@ def end(request: HttpRequest, session_id: int) -> HttpResponse:
 @require_POST
 @own_page
 def end_others(request: HttpRequest) -> HttpResponse:
-    """End all sessions but this one."""
-    ended = verbs.end_other_sessions(user=user_of(request), kept_key=request.session.session_key or "")
-    messages.success(
-        request,
-        ngettext("%(number)s other session ended.", "%(number)s other sessions ended.", ended) % {"number": ended},
+    """End all sessions but this one, and revoke the API tokens on request."""
+    ended, revoked = verbs.end_other_sessions(
+        user=user_of(request),
+        kept_key=request.session.session_key or "",
+        with_tokens="revoke_tokens" in request.POST,
     )
+    said = ngettext("%(number)s other session ended.", "%(number)s other sessions ended.", ended) % {"number": ended}
+    messages.success(request, said)
+    say_revoked(request, revoked)
     return redirect("login-sessions")

@@ -30,7 +30,8 @@ def own_password(request: HttpRequest) -> HttpResponse:
     form = OwnPasswordForm(user, request.POST if request.method == "POST" else None)
     if form.is_bound and form.is_valid() and _knows_password(request, form):
         try:
-            changed = change_own_password(user=user, password=form.cleaned_data["password"])
+            given = form.cleaned_data
+            changed = change_own_password(user=user, password=given["password"], with_tokens=given["revoke_tokens"])
         except Refused as error:
             form.add_error("password", f"{translated(error.cause)} {translated(error.next_step)}")
         else:

@@ -24,6 +24,7 @@ from dbops.web.decorators import superuser_page, user_of
 from dbops.web.forms.accounts import AddForm, ChangeForm, ClusterRoleForm, PasswordForm
 from dbops.web.refusal_texts import refusal_text
 from dbops.web.templatetags.phrases import translated
+from dbops.web.views.login_sessions import say_revoked
 
 
 @require_GET
@@ -118,14 +119,15 @@ def reset_factors(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 @superuser_page
 def end_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
-    """End all sessions of an account."""
+    """End all sessions of an account, and revoke its API tokens on request."""
     user = _user(user_id)
-    ended = verbs.end_sessions(actor=user_of(request), user=user)
+    ended, revoked = verbs.end_sessions(actor=user_of(request), user=user, with_tokens="revoke_tokens" in request.POST)
     messages.success(
         request,
         ngettext("%(number)s session of %(name)s ended.", "%(number)s sessions of %(name)s ended.", ended)
         % {"number": ended, "name": user.get_username()},
     )
+    say_revoked(request, revoked)
     return redirect("users")
 
 

@@ -95,7 +95,7 @@ def test_all_others_end(olga: User, victor: User) -> None:
     assert here.post(f"{SESSIONS}end-others/").status_code == 302
     assert [works(client) for client in (here, there, unlisted, victors)] == [True, False, False, True]
     assert [row.is_current for row in listed(here)] == [True]
-    assert AuditEntry.objects.get(action="session.ended").detail == {"sessions_ended": 2}
+    assert AuditEntry.objects.get(action="session.ended").detail == {"sessions_ended": 2, "tokens_revoked": 0}
 
 
 def test_superuser_ends_all_sessions_of_an_account(olga: User, root: User) -> None:
@@ -112,7 +112,7 @@ def test_ending_sessions_of_others_is_for_superusers(olga: User, victor: User, o
     there = logged_in("victor")
     assert operator.post(f"/admin/users/{victor.pk}/end-sessions/").status_code == 403
     with pytest.raises(Exception, match=r"access\.denied"):
-        account_admin.end_sessions(actor=olga, user=victor)
+        account_admin.end_sessions(actor=olga, user=victor, with_tokens=True)
     assert works(there)
 
 
