@@ -1,0 +1,14 @@
+"""The filter of details of audit entries (a builtin: no ``{% load %}``)."""
+
+from django import template
+
+from dbops.web.detail_names import DETAIL_NAMES
+from dbops.web.templatetags.dbops import words
+
+register = template.Library()
+
+
+@register.filter
+def detail_name(key: str) -> str:
+    """Return the name of a detail in the language of the page."""
+    return str(DETAIL_NAMES[key]) if key in DETAIL_NAMES else words(key)
