@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.phrases import phrase
+
 LONGEST_SUBJECT = 255
 LONGEST_NAME = 150
 LONGEST_GROUP = 255
@@ -46,9 +48,11 @@ def read_claims(claims: Mapping[str, Any], *, issuer: str, name_claim: str, grou
     subject = _text(claims, "sub", LONGEST_SUBJECT)
     name = unicodedata.normalize("NFKC", _text(claims, name_claim, LONGEST_NAME))
     if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
-        raise ValueError(f"the claim {name_claim} has characters other than letters, digits and @ . + - _")
+        raise ValueError(
+            phrase("the claim {claim} has characters other than letters, digits and @ . + - _", claim=name_claim)
+        )
     if RESERVED.fullmatch(name):
-        raise ValueError(f"the claim {name_claim} is a name that dbops uses itself")
+        raise ValueError(phrase("the claim {claim} is a name that dbops uses itself", claim=name_claim))
     return Identity(issuer, subject, name, _groups(claims, groups_claim))
 
 
@@ -65,9 +69,15 @@ def roles_of(groups: Sequence[str], mapping: Mapping[str, str]) -> list[str]:
 def _text(claims: Mapping[str, Any], name: str, longest: int) -> str:
     value = _found(claims, name)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"the claim {name} is missing or is no text")
+        raise ValueError(phrase("the claim {claim} is missing or is no text", claim=name))
     if len(value) > longest or not value.isprintable():
-        raise ValueError(f"the claim {name} is longer than {longest} characters, or has control characters")
+        raise ValueError(
+            phrase(
+                "the claim {claim} is longer than {longest} characters, or has control characters",
+                claim=name,
+                longest=longest,
+            )
+        )
     return value
 
 
@@ -75,10 +85,15 @@ def _groups(claims: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = _found(claims, name)
     values = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(group, str) for group in values):
-        raise ValueError(f"the claim {name} is no list of texts")
+        raise ValueError(phrase("the claim {claim} is no list of texts", claim=name))
     if len(values) > MOST_GROUPS or any(len(group) > LONGEST_GROUP for group in values):
         raise ValueError(
-            f"the claim {name} has more than {MOST_GROUPS} groups, or one of more than {LONGEST_GROUP} characters"
+            phrase(
+                "the claim {claim} has more than {most} groups, or one of more than {longest} characters",
+                claim=name,
+                most=MOST_GROUPS,
+                longest=LONGEST_GROUP,
+            )
         )
     return tuple(values)
 

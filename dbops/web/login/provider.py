@@ -92,7 +92,7 @@ class OidcAdapter(OpenIDConnectOAuth2Adapter):
                 groups_claim=settings.OIDC_GROUPS_CLAIM,
             )
         except ValueError as error:
-            refusal = Refused("login.claims", OPERATION, cause=str(error))
+            refusal = Refused("login.claims", OPERATION, cause=error.args[0])
             raise ImmediateHttpResponse(refused_login(self.request, refusal, actor=NOBODY)) from None
         account = SocialAccount(
             provider=PROVIDER,
