@@ -95,7 +95,9 @@ def unavailable(page: str) -> dict[str, str]:
 def test_pages_need_an_operator(client: Client, stranger: Client, viewer: Client, failed: Rebuild, page: str) -> None:
     address = f"/rebuilds/{failed.pk}/{page}/"
     for send in (client.get, client.post):
-        assert send(address, headers={"referer": f"http://testserver{address}"})["Location"] == f"/login/?next={address}"
+        assert (
+            send(address, headers={"referer": f"http://testserver{address}"})["Location"] == f"/login/?next={address}"
+        )
     for person in (stranger, viewer):
         assert person.get(address).status_code == 403
         assert person.post(address, typed()).status_code == 403
