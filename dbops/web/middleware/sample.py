@@ -18,9 +18,9 @@ from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
 
-#: Allowed requests by URL name: log in, choose a default view, read the log, and plan.
+#: Allowed requests by URL name: log in, choose a default view or language, read the log, and plan.
 ALLOWED = frozenset(
-    {"login", "account_login", "logout", "default-view", "audit-verify", "audit-export", "api-plan-rebuild"}
+    {"login", "account_login", "logout", "default-view", "language", "audit-verify", "audit-export", "api-plan-rebuild"}
 )
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 FILE_NAME = re.compile(r'filename="(?!sample-)')

@@ -61,6 +61,13 @@ def test_sample_mode_refuses_every_change(operator: Client) -> None:
         assert "sample.read_only" in answer.content.decode()
 
 
+@pytest.mark.usefixtures("sample")
+def test_language_is_chosen_in_sample_mode(operator: Client) -> None:
+    chosen = operator.post("/language/", {"language": "ja", "next": "/audit/"})
+    assert (chosen.status_code, chosen.headers["Location"]) == (302, "/audit/")
+    assert '<html lang="ja"' in operator.get("/audit/").content.decode()
+
+
 @pytest.mark.usefixtures("sample", "db")
 def test_report_is_refused_in_sample_mode() -> None:
     answer = Client().post("/api/v1/backup-runs/one/start", {}, content_type="application/json")
