@@ -11,4 +11,5 @@ register = template.Library()
 @register.filter
 def detail_name(key: str) -> str:
     """Return the name of a detail in the language of the page."""
-    return str(DETAIL_NAMES[key]) if key in DETAIL_NAMES else words(key)
+    name = DETAIL_NAMES.get(key.replace(" ", "_"))
+    return words(key) if name is None else str(name)

@@ -30,3 +30,5 @@ def test_each_detail_has_a_name_in_japanese() -> None:
     assert {"sessions_ended", "tokens_revoked"} <= found
     with translation.override("ja"):
         assert {key for key in found - THE_SAME if detail_name(key) == key.replace("_", " ")} == set()
+        # The changes of the sample name columns by their words.
+        assert detail_name("late after seconds") == detail_name("late_after_seconds")
