@@ -17,6 +17,8 @@ from dbops.models.secret import vault_columns
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
 # The database fills one (an earlier check covers the single primary); the other is empty while off.
 NOT_CHECKED = {"primary_slot", "next_due_at"}
+#: With another one, the certificate that a connection saw last may be that of another host.
+PROVEN = {"certificate_name", "ssh_address", "ssh_port"}
 Row = TypeVar("Row", Cluster, Host, Instance, BackupSchedule)
 KINDS = {Cluster: "cluster", Host: "host", Instance: "instance", BackupSchedule: "schedule"}
 
@@ -71,6 +73,8 @@ def store(
             side: sshkeys.fingerprint_or_empty(key or "") for side, key in changes["host_key"].items()
         }
         wanted.update(host_key_accepted_by=actor, host_key_accepted_at=clock.now())
+    if model is Host and row is not None and changes.keys() & PROVEN:
+        wanted.update(certificate_since=None, certificate_until=None)
     if row is None:
         row = model(**wanted)
         _set_due(row, changes)

@@ -8,7 +8,8 @@ from django.db.models import Q
 
 from dbops.engine.errors import Refused, Unreachable
 from dbops.loaders.ssh_addresses import certificate_of
-from dbops.models import Cluster, Host
+from dbops.models import Cluster, Host, Instance
+from dbops.models.fleet import MOST_JUMPS
 from dbops.models.secret import as_stored
 from dbops.security.tls_authorities import first_to_end
 from dbops.security.vault_paths import SCHEME, VaultPath
@@ -44,7 +45,12 @@ class LoginCertificates:
 
 @dataclass(frozen=True, slots=True)
 class HostCertificateEnd:
-    """The certificate that proves a host. ``until``: ``None`` without an end."""
+    """The certificate that proves a host.
+
+    Args:
+        until: ``None`` without an end.
+        clusters: names of those with an instance on the host, or behind it as a jump host.
+    """
 
     pk: int
     host: str
@@ -84,12 +90,28 @@ def login_certificates() -> LoginCertificates:
 
 
 def host_certificates() -> Iterator[HostCertificateEnd]:
-    """Yield the certificate of each host that one proves, jump hosts among them, as connections saw it last. Three queries."""
-    hosts = Host.objects.exclude(certificate_name="").order_by("name").prefetch_related("instances__cluster")
+    """Yield the certificate of each host that one proves, jump hosts among them, as connections saw it last. Three queries.
+
+    A host without an instance, on it or behind it, is left out: nothing connects to it, so its certificate may be another by now.
+    """
+    hosts = list(Host.objects.exclude(certificate_name="").exclude(certificate_since=None).order_by("name"))
+    served = _clusters_by_host() if hosts else {}
     for host in hosts:
-        if host.certificate_since:
-            clusters = {one.cluster.name for one in host.instances.all()}
+        if host.certificate_since and (clusters := served.get(host.pk)):
             yield HostCertificateEnd(host.pk, host.name, host.certificate_since, host.certificate_until, clusters)
+
+
+def _clusters_by_host() -> dict[int, set[str]]:
+    """Return the clusters whose connections use each host, as its own or as a jump host."""
+    above = dict(Host.objects.values_list("pk", "jump_host"))
+    found: dict[int, set[str]] = {}
+    for host, cluster in Instance.objects.values_list("host", "cluster__name").distinct():
+        at: int | None = host
+        for _ in range(MOST_JUMPS + 1):
+            if at is not None:
+                found.setdefault(at, set()).add(cluster)
+                at = above[at]
+    return found
 
 
 def server_authorities() -> Iterator[ServerAuthority]:

@@ -97,6 +97,27 @@ class TestBrowser:
             for url in ("/inventory/", "/inventory/host/db-1/key/"):
                 assert (mark in operator.get(url).content) is bool(until)
 
+    @pytest.mark.parametrize(
+        "changed", [{"certificate_name": "db-2.example"}, {"address": "192.0.2.77"}, {"port": "2222"}]
+    )
+    def test_another_host_has_no_known_end(
+        self, folder: FleetFolder, operator: Client, changed: dict[str, str]
+    ) -> None:
+        folder.load()
+        known = {
+            "certificate_since": datetime(2020, 1, 2, tzinfo=UTC),
+            "certificate_until": datetime(2099, 1, 2, tzinfo=UTC),
+        }
+        Host.objects.filter(name="db-1").update(**known)
+        url = edit_url("host", "db-1")
+        operator.post(url, shown(operator, url) | {"work_dir": "/srv/other"})
+        assert Host.objects.filter(name="db-1", work_dir="/srv/other", **known).exists()
+        form = shown(operator, url)
+        names = {name: next(one for one in form if one.endswith(name)) for name in changed}
+        answer = operator.post(url, form | {names[name]: value for name, value in changed.items()})
+        assert answer.status_code == 302, errors(answer)
+        assert Host.objects.filter(name="db-1", certificate_since=None, certificate_until=None).exists()
+
     @pytest.mark.parametrize("file", ["", "/nowhere"])
     def test_without_cas_no_key_is_read(self, operator: Client, settings: Any, file: str) -> None:
         settings.SSH_HOST_CA_FILE = file

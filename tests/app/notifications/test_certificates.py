@@ -161,11 +161,14 @@ def test_a_wrong_path_of_one_host_keeps_no_other_event_open(
 
 def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
     now = moment.now
-    host, jump, plain = (make_host(name, certificate_name=f"{name}.example") for name in ("db-1", "jump", "plain"))
+    host, jump, plain, old = (
+        make_host(name, certificate_name=f"{name}.example") for name in ("db-1", "jump", "plain", "old")
+    )
+    Host.objects.filter(pk=host.pk).update(jump_host=jump)
     make_instance("shop-1", cluster=make_cluster(), host=host)
 
     def seen(**days: float) -> None:
-        for one in (host, jump, plain):
+        for one in (host, jump, plain, old):
             until = now + days.get(one.name, 90) * DAY
             Host.objects.filter(pk=one.pk).update(certificate_since=now - 100 * DAY, certificate_until=until)
 
@@ -173,8 +176,8 @@ def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
     Host.objects.filter(pk=plain.pk).update(certificate_name="")
     seen(plain=1)
     assert told() == [], "its pinned key proves it"
-    seen(**{"db-1": 5, "jump": 3})
-    assert told() == told() == [("shop", "db-1", "open"), ("", "jump", "open")]
+    seen(**{"db-1": 5, "jump": 3, "old": 2})
+    assert told() == told() == [("shop", "db-1", "open"), ("shop", "jump", "open")], "nothing connects to the old one"
     assert set(NotificationEvent.objects.filter(kind=CERTIFICATE).values_list("path", flat=True)) == {
         "/inventory/host/db-1/key/",
         "/inventory/host/jump/key/",
@@ -185,7 +188,7 @@ def test_a_certificate_that_proves_a_host(told: Any, moment: Clock) -> None:
         assert {one["host"]: (value - now.timestamp()) / 86400 for one, value in samples} == days
     seen(**{"db-1": 5})
     Host.objects.filter(pk=host.pk).update(certificate_name="")
-    assert told()[2:] == [("shop", "db-1", "resolved"), ("", "jump", "resolved")]
+    assert told()[2:] == [("shop", "db-1", "resolved"), ("shop", "jump", "resolved")]
 
 
 def test_one_that_cannot_be_used_is_a_metric_and_no_event(key: Path, told: Any) -> None:
