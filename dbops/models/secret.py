@@ -81,7 +81,7 @@ class _Opened(DeferredAttribute):
         value = super().__get__(row, owner)
         if row is not None and isinstance(value, _Sealed):
             if path := VaultPath.of_column(value.token):
-                return _read(path, self.field)
+                return read_from_vault(path, self.field)
             value = row.__dict__[self.field.attname] = _open(row, self.field, value)
         return value
 
@@ -89,8 +89,18 @@ class _Opened(DeferredAttribute):
         row.__dict__[self.field.attname] = _Sealed(value.column) if isinstance(value, VaultPath) else value
 
 
-def _read(path: VaultPath, column: Any) -> str:
-    found = vault().read(path)
+def read_from_vault(path: VaultPath, column: Any, *, is_fresh: bool = False) -> str:
+    """Return a secret in Vault that can be one of this column.
+
+    Args:
+        column: a ``SecretTextField``.
+        is_fresh: read it now, whatever is kept in memory.
+
+    Raises:
+        NoAccess: it cannot be this secret (``vault.bad_value``).
+        Refused, Unreachable: as ``security.vault.Vault.read``.
+    """
+    found = vault().read(path, is_fresh=is_fresh)
     try:
         column.check_text(found)
     except ValueError as error:

@@ -1,13 +1,13 @@
 """Read every secret that is in Vault, and say only whether that worked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db.models import Model
 
 from dbops.audit.log import append
 from dbops.engine.errors import DbopsError
-from dbops.models.secret import as_stored, secret_columns
+from dbops.models.secret import as_stored, read_from_vault, secret_columns
 from dbops.security.vault import vault
 from dbops.security.vault_paths import SCHEME, VaultPath
 
@@ -16,8 +16,9 @@ SUBJECT = "secrets in Vault"
 
 @dataclass(frozen=True, slots=True)
 class VaultSecret:
-    """One secret of a row that is in Vault. ``error``: why it cannot be read; ``None`` if it can, or if it was not read."""
+    """One secret of a row that is in Vault. ``error``: why it cannot be used; ``None`` if it can, or if it was not read."""
 
+    model: type[Model]
     kind: str
     name: str
     column: str
@@ -31,7 +32,7 @@ def secrets_in_vault() -> list[VaultSecret]:
     for model, column in secret_columns():
         for name, stored in _paths(model, column):
             if path := VaultPath.of_column(stored):
-                found.append(VaultSecret(str(model._meta.verbose_name), name, column, path))
+                found.append(VaultSecret(model, str(model._meta.verbose_name), name, column, path))
     return sorted(found, key=lambda one: (one.kind, one.name, one.column))
 
 
@@ -43,7 +44,7 @@ def check_vault(*, actor: str) -> list[VaultSecret]:
     """
     if settings.VAULT:
         vault().retry()
-    found = [VaultSecret(one.kind, one.name, one.column, one.path, _error_of(one.path)) for one in secrets_in_vault()]
+    found = [replace(one, error=_error_of(one)) for one in secrets_in_vault()]
     failed = sum(one.error is not None for one in found)
     append(actor=actor, action="vault.checked", subject=SUBJECT, detail={"secrets": len(found), "failed": failed})
     return found
@@ -55,9 +56,9 @@ def _paths(model: type[Model], column: str) -> list[tuple[str, str]]:
     return [(str(one), stored) for one, stored in rows.order_by("pk").values_list(name, "stored_token")]
 
 
-def _error_of(path: VaultPath) -> DbopsError | None:
+def _error_of(one: VaultSecret) -> DbopsError | None:
     try:
-        vault().read(path, is_fresh=True)
+        read_from_vault(one.path, one.model._meta.get_field(one.column), is_fresh=True)
     except DbopsError as error:
         return error
     return None

@@ -145,6 +145,12 @@ def test_command_lists_them_without_a_value(cluster: Cluster, capsys: pytest.Cap
     assert "s3cret" not in capsys.readouterr().out
 
 
+def test_value_that_cannot_be_the_secret_is_named(cluster: Cluster, bao: OpenBao, olga: User) -> None:
+    bao.write("clusters/shop", admin="two\nlines", backup="s3cret")
+    found = {one.column: one.error and one.error.code for one in check_vault(actor=olga.get_username())}
+    assert found == {"admin_password": "vault.bad_value", "backup_password": None}
+
+
 def test_without_a_vault_every_path_is_off(cluster: Cluster, settings: Any, olga: User) -> None:
     settings.VAULT = VaultSettings()
     assert {one.error.code for one in check_vault(actor=olga.get_username()) if one.error} == {"vault.off"}
