@@ -69,6 +69,8 @@ WITHOUT_PHRASE = [
     'log_event(rebuild, "some line", level=Level.INFO)',
     'finish(lease, status, "some outcome")',
     'change(run, outcome="some outcome")',
+    'log_event(rebuild, phrase("some line") + ".", level=Level.INFO)',
+    "text = WORDS[decision].format(by)\n    log_event(rebuild, text, level=Level.INFO)",
 ]
 WITH_PHRASE = [
     'raise Refused("a.b", phrase("some operation"), cause=phrase("{found}", found=f"{number:.1f}"))',

@@ -108,6 +108,13 @@ def is_text(node: ast.expr) -> bool:
     return is_word and not VALUES.search(ast.unparse(node))
 
 
+def loses_phrase(node: ast.expr) -> bool:
+    """Whether a phrase, or a pattern of words, becomes plain text here."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return any(isinstance(side, ast.Call) and called(side) in MAKERS for side in (node.left, node.right))
+    return isinstance(node, ast.Call) and called(node) == "format"
+
+
 @dataclass
 class Search:
     """The texts that an expression can be. Attributes, and what other classes return, are followed no further."""
@@ -118,7 +125,7 @@ class Search:
         if id(node) in self.seen:
             return
         self.seen.add(id(node))
-        if is_text(node):
+        if is_text(node) or loses_phrase(node):
             yield module.path, node.lineno, ast.unparse(node)
         for part in self._parts(node):
             yield from self.texts(part, module, function)

@@ -6,16 +6,16 @@ from django.db.models import F
 
 from dbops.database import clock
 from dbops.database.errors import locked
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.states import Approval, Level, Status
 from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.rebuild_requests import end_queued
 from dbops.models import Rebuild, RebuildApproval
 
 WORDS = {
-    Approval.APPROVED: "Approved by {}",
-    Approval.DECLINED: "Declined by {}",
-    Approval.OVERRIDDEN: "Started without approval by {}",
+    Approval.APPROVED: lambda by: phrase("Approved by {by}", by=by),
+    Approval.DECLINED: lambda by: phrase("Declined by {by}", by=by),
+    Approval.OVERRIDDEN: lambda by: phrase("Started without approval by {by}", by=by),
 }
 
 
@@ -38,7 +38,7 @@ def add_approval(row: Rebuild, user: User, *, login: str, reason: str) -> int:
             count=len(given),
             needed=row.approval_count,
         )
-        log_event(row, text + (f": {reason}" if reason else "."), level=Level.INFO)
+        log_event(row, _with_reason(text, reason), level=Level.INFO)
         Rebuild.objects.filter(pk=row.pk).update(revision=F("revision") + 1)
         announce_later(row.pk)
     return len(given)
@@ -49,7 +49,7 @@ def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
 
     The caller's transaction ends with the audit entry; this function writes that of a decline.
     """
-    text = WORDS[decision].format(by) + (f": {reason}" if reason else ".")
+    text = _with_reason(WORDS[decision](by), reason)
     with transaction.atomic():
         waiting = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, approval=Approval.WAITING)
         decided = waiting.update(
@@ -68,3 +68,7 @@ def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
             log_event(rebuild, text, level=Level.WARNING if decision is Approval.OVERRIDDEN else Level.INFO)
     announce_later(rebuild.pk)
     return True
+
+
+def _with_reason(text: Phrase, reason: str) -> Phrase:
+    return phrase("{text}: {reason}", text=text, reason=reason) if reason else phrase("{text}.", text=text)

@@ -232,9 +232,14 @@ def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
 
 
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) -> RemoteFailure:
-    where = f"the file {plan.path} on {plan.holder}" if plan.holder else "another host"
-    operation = f"Closing the access of the {removal.what} to {where}"
-    return removal.error(operation, str(trouble), "A key that allows one command remains there until it expires.")
+    where = (
+        phrase("the file {path} on {holder}", path=plan.path, holder=plan.holder)
+        if plan.holder
+        else phrase("another host")
+    )
+    operation = phrase("Closing the access of the {what} to {where}", what=removal.what, where=where)
+    state = phrase("A key that allows one command remains there until it expires.")
+    return removal.error(operation, str(trouble), state)
 
 
 def _close(way: Way) -> DbopsError | None:

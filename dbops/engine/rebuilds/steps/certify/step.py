@@ -63,7 +63,7 @@ class Certify(Step):
     def advance(self, run: Run) -> StepOutcome:
         watch(run)
         record = run.checkpoint.setdefault("certificate", {"parts": [], "unchecked": {}})
-        operation = f"Replicating from the primary {run.plan.primary.name}"
+        operation = phrase("Replicating from the primary {primary}", primary=run.plan.primary.name)
         with target_database(run) as target:
             replicate_again(run, target)
             if wait := must_run(run, target, read_link(target, run.flavor), self.name, operation):

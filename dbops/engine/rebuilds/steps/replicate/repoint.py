@@ -61,7 +61,7 @@ class Repoint(Step):
                 must_have_nothing_errant(run, database, state=_as_it_is(run))
                 run.checkpoint["repoint.compared"] = True
             link = read_link(database, run.flavor)
-            operation = f"Replicating from the primary {run.plan.primary.name}"
+            operation = phrase("Replicating from the primary {primary}", primary=run.plan.primary.name)
             if wait := must_run(run, database, link, "repoint", operation):
                 return wait
             return done() if link and link.is_running else probe_again(run, "repoint")
