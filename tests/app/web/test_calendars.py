@@ -21,6 +21,7 @@ from dbops.queries.schedule import calendar as queries
 from dbops.queries.schedule import feed as feeds
 from dbops.queries.schedule.queue import DOES, queues_of
 from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio
+from tests.app.web.marks import part
 
 pytestmark = pytest.mark.django_db
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -44,6 +45,16 @@ def test_calendar_draws_a_week_with_its_blocked_hours_as_text(viewer: Client) ->
     _, drawing = answer.context["days"][0]
     assert re.findall(r"\d\d:\d\d", drawing.summary) == ["00:00", "06:00", "23:00", "24:00"]
     assert drawing.summary[1:] in " ".join(strip_tags(page).split())
+
+
+@pytest.mark.parametrize("address", ["/clusters/shop/calendar/", "/calendar/"])
+def test_list_view_has_a_header_for_each_cell(viewer: Client, address: str) -> None:
+    _, backup, _ = make_trio()
+    make_run(backup, started_at=timezone.now() - timedelta(minutes=5), seconds=60)
+    view = part(viewer.get(address).content.decode(), 'id="as-list"', "</table>")
+    head, _, body = view.partition("<tbody>")
+    row = body.partition("</tr>")[0]
+    assert head.count("<th ") == row.count("<th ") + row.count("<td ") > 0
 
 
 def test_week_follows_the_local_clock() -> None:
