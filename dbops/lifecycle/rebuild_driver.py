@@ -12,6 +12,7 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
+from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle import leases, row_comparisons
@@ -261,13 +262,17 @@ def _probe_soon(rebuild: Rebuild) -> None:
 
 
 def _audit_detail(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
-    """Return the details of an end for the audit log: source, target, method and requester."""
+    """Return the details of an end for the audit log: source, target, method and requester.
+
+    A follow-up has cipher and bytes of the rebuild before in its plan and checkpoint, but copies nothing.
+    """
+    has_copied = rebuild.method not in FOLLOW_UPS
     detail = {
         "rebuild": rebuild.pk,
         "source": rebuild.source.name,
         "method": rebuild.method,
-        "cipher": rebuild.plan.get("cipher", "") if rebuild.plan else "",
-        "bytes": rebuild.checkpoint.get("stream.bytes"),
+        "cipher": rebuild.plan.get("cipher", "") if rebuild.plan and has_copied else "",
+        "bytes": rebuild.checkpoint.get("stream.bytes") if has_copied else None,
         "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
     }
     return {"outcome": outcome, "error": rebuild.error, **detail}

@@ -13,6 +13,7 @@ from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import Status
+from dbops.lifecycle.rebuild_driver import _audit_detail
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 from dbops.worker import driver, rebuilds
@@ -83,6 +84,16 @@ def silent() -> Unreachable:
 
 def broken() -> RemoteFailure:
     return RemoteFailure("host.job", "Working", cause="it broke")
+
+
+@pytest.mark.parametrize(("method", "copied"), [("xbstream", 7), ("rollback", None), ("resume", None)])
+def test_audit_entry_has_the_bytes_that_this_rebuild_copied(start: Any, method: str, copied: int | None) -> None:
+    rebuild = start(Scripted("one"))
+    plan = {**rebuild.plan, "cipher": "aes256-gcm"}
+    Rebuild.objects.filter(pk=rebuild.pk).update(plan=plan, method=method, checkpoint={"stream.bytes": 7})
+    rebuild.refresh_from_db()
+    detail = _audit_detail(rebuild, "")
+    assert (detail["bytes"], detail["cipher"]) == (copied, "aes256-gcm" if copied else "")
 
 
 def test_rebuild_succeeds_when_every_step_is_done(start: Any) -> None:
