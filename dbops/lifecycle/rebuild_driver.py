@@ -12,7 +12,6 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
-from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
 from dbops.lifecycle import leases, row_comparisons
@@ -266,7 +265,7 @@ def _audit_detail(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
 
     A follow-up has cipher and bytes of the rebuild before in its plan and checkpoint, but copies nothing.
     """
-    has_copied = rebuild.method not in FOLLOW_UPS
+    has_copied = not rebuild.traits.is_follow_up
     detail = {
         "rebuild": rebuild.pk,
         "source": rebuild.source.name,

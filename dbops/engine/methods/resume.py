@@ -9,7 +9,7 @@ from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
 
 METHOD = Method(
     name=RESUME,
-    noun="resume",
+    noun=phrase("resume"),
     summary=phrase("Resume the copy of a failed rebuild from the first step that is not done."),
     steps=(ResumeCheck(), *RESUMED_STEPS, CleanUp()),
     conflicts=xbstream.METHOD.conflicts,

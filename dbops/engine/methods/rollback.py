@@ -16,7 +16,7 @@ from dbops.engine.schedule.conflicts import CopySource
 
 METHOD = Method(
     name=ROLLBACK,
-    noun="roll back",
+    noun=phrase("rollback"),
     summary=phrase("Put the old data of a failed rebuild back and start it."),
     steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,
