@@ -65,6 +65,10 @@ WITHOUT_PHRASE = [
     'raise Refused("a.b", operation, cause=_cause())',
     'raise Refused("a.b", OPERATION)',
     'error.state = "some state"',
+    'raise ValueError("some cause")',
+    'raise ValueError(f"some {cause}")',
+    'self.errors.add(spot, f"some {cause}")',
+    'errors.add(spot, phrase("{hint}", hint="some hint"))',
     'run.journal.say(f"some {line}")',
     'log_event(rebuild, "some line", level=Level.INFO)',
     'finish(lease, status, "some outcome")',
@@ -77,6 +81,9 @@ WITH_PHRASE = [
     'cause = str(error)\n    raise Refused("a.b", operation, cause=cause)',
     "run.journal.say(text)",
     'call("some text")',
+    "raise ValueError(text)",
+    'names.add("some name")',
+    'errors.add(spot, phrase("some {cause}", cause=text))',
 ]
 MODULE = """
 OPERATION = "Some operation"

@@ -1,4 +1,4 @@
-"""Find texts of errors, histories and outcomes that are no phrases, so that no page can translate them.
+"""Find texts of errors, problems of entered values, histories and outcomes that are no phrases, so that no page can translate them.
 
 ``python -m tests.unphrased`` lists them.
 """
@@ -23,9 +23,18 @@ ENGLISH = (
     ),
     *("dbops/management/", "dbops/engine/hosts/scripts/", "dbops/engine/catalogue/"),
 )
+#: What a value that a person entered, or a listed one, is refused with.
+REFUSALS = ("ValueError", "BadListing", "FileNotFoundError", "OSError")
+#: Of these modules no page shows such an error: they say it at the start, or to other code.
+NOT_SHOWN = (
+    *("dbops/lib/environment.py", "dbops/engine/notifications/addresses.py", "dbops/engine/schedule/calendar.py"),
+    *("dbops/engine/backups/flags.py", "dbops/engine/load_tests/round_parsing.py", "dbops/messaging/"),
+    *("dbops/engine/rebuilds/steps/copy/archive.py", "dbops/database/config.py"),
+    *("dbops/security/login_settings.py", "dbops/security/vault_settings.py"),
+)
 #: Values, which are no words of dbops: names, commands, statements, sizes and times.
 VALUES = re.compile(
-    r"^'(token|clusters|servers|test|dbops_load)'$|^'(rm|cd) |^f\"(SET GLOBAL|CREATE USER) |[MG]iB'$| UTC'$"
+    r"^'(port|ssh_port|one|sub|whsec_|token|clusters|servers|test|dbops_load)'$|^'(rm|cd) |^f\"(SET GLOBAL|CREATE USER) |[MG]iB'$| UTC'$"
     # said by tools of the sample
     r"|^'(zstd: error|error 1040)"
     # between names
@@ -230,6 +239,10 @@ def shown(call: ast.Call, errors: set[str]) -> Iterator[ast.expr]:
     if is_error:
         yield from call.args[1:]
         yield from (word.value for word in call.keywords if word.arg in PARTS)
+    elif name in REFUSALS:
+        yield from call.args
+    elif name == "add" and ast.unparse(call.func).endswith("errors.add"):
+        yield from call.args[1:]
     elif name in LINES and len(call.args) > LINES[name]:
         yield call.args[LINES[name]]
     elif name == "progress":
@@ -254,7 +267,7 @@ def unphrased_in(module: Module) -> Iterator[tuple[str, int, str]]:
             given = [node.value]
         for value in given:
             found = search.texts(value, module, function_around(module, node))
-            yield from (one for one in found if not one[0].startswith(ENGLISH))
+            yield from (one for one in found if not one[0].startswith((*ENGLISH, *NOT_SHOWN)))
 
 
 def modules() -> list[str]:

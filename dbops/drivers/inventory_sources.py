@@ -157,7 +157,7 @@ def _read_file(folder: str, name: str) -> str:
     try:
         with open(os.open(Path(folder) / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(0, "it is no file")
+                raise OSError(0, phrase("it is no file"))
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise _unreadable(phrase("it is longer than {most} bytes", most=f"{MOST_BYTES:,}"))

@@ -71,6 +71,11 @@ def joined(parts: Iterable[str], separator: str = " ") -> Phrase:
     return Phrase(separator.join(f"{{{name}}}" for name in values), values)
 
 
+def said(error: Exception) -> str:
+    """Return the text of an error; the phrase, if it was made of one. ``str`` would lose that."""
+    return next((one for one in error.args if isinstance(one, Phrase)), str(error))
+
+
 def changed(text: str, change: Callable[[str], str]) -> str:
     """Return the changed text. A phrase stays one if it gives this text with its changed values."""
     wanted = change(text)

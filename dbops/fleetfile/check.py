@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.conflicts import (
     InventoryConflict,
@@ -13,6 +14,7 @@ from dbops.fleetfile.conflicts import (
     instance_conflicts,
     jump_conflicts,
     name_conflicts,
+    no_host,
 )
 from dbops.fleetfile.document import Errors
 from dbops.fleetfile.read import ClusterEntry, FileEntry, FleetFile, HostEntry, InstanceEntry, ScheduleEntry
@@ -49,16 +51,20 @@ def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, repla
     keys = {"ssh_private_key", "ssh_key_file"}
     has_key = bool(row and (row.ssh_key_file or is_set(row, "ssh_private_key")))
     if entry.name and not has_key and not keys & (entry.values.keys() | entry.broken):
-        errors.add(entry.at("ssh_key_file"), "a new host needs an SSH key: set key_file, key or key_vault")
+        errors.add(entry.at("ssh_key_file"), phrase("a new host needs an SSH key: set key_file, key or key_vault"))
     if entry.foreign and not (row and row.ssh_key_file == entry.values["ssh_key_file"]):
         errors.add(entry.at("ssh_key_file"), entry.foreign)
     given = entry.values.get("host_key", "")
     if row and row.host_key and given and given != row.host_key and not replace_host_keys:
         errors.add(
             entry.at("host_key"),
-            f"another key is pinned for {entry.name!r}: {sshkeys.fingerprint_or_empty(row.host_key)}; this one is "
-            f"{sshkeys.fingerprint_or_empty(given)}. Find out why the key changed, then accept it in the browser "
-            "or import with --replace-host-keys",
+            phrase(
+                "another key is pinned for {host}: {pinned}; this one is {given}. Find out why the key changed, then accept it in "
+                "the browser or import with --replace-host-keys",
+                host=repr(entry.name),
+                pinned=sshkeys.fingerprint_or_empty(row.host_key),
+                given=sshkeys.fingerprint_or_empty(given),
+            ),
         )
     changed = list(differences(row, Host, entry.values)) if row else []
     changed += ["jump_host"] if row and entry.jump_host != (row.jump_host.name if row.jump_host else "") else []
@@ -73,7 +79,7 @@ def _check_accounts(entry: FileEntry, row: Cluster | Instance | None, errors: Er
         if not user or secret in entry.values or secret in entry.broken:
             continue
         if row is None or getattr(row, f"{account}_user") != user:
-            errors.add(entry.at(secret), f"the account {user!r} is new: set its password")
+            errors.add(entry.at(secret), phrase("the account {user} is new: set its password", user=repr(user)))
 
 
 def _check_restore_test_host(entry: ClusterEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
@@ -81,14 +87,15 @@ def _check_restore_test_host(entry: ClusterEntry, fleet: FleetFile, stored: Stor
     if not chosen:
         return
     if chosen not in stored.hosts and chosen not in {host.name for host in fleet.hosts}:
-        errors.add(entry.at("restore_test_host"), f"there is no host {chosen!r} in this file or in the inventory")
+        errors.add(entry.at("restore_test_host"), no_host(chosen))
         return
     # for instances in the file, the file takes precedence
     where = {name: row.host.name for name, row in stored.instances.items()} | {
         one.name: one.host for one in fleet.instances
     }
     if chosen not in where.values():
-        errors.add(entry.at("restore_test_host"), f"{chosen!r} has no instance; dbops probes only hosts with instances")
+        text = phrase("{host} has no instance; dbops probes only hosts with instances", host=repr(chosen))
+        errors.add(entry.at("restore_test_host"), text)
 
 
 def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: StoredInventory, errors: Errors) -> None:
@@ -97,7 +104,7 @@ def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: StoredIn
         return
     in_file, row = hosts.get(entry.host), stored.hosts.get(entry.host)
     if in_file is None and row is None:
-        errors.add(entry.at("host"), f"there is no host {entry.host!r} in this file or in the inventory")
+        errors.add(entry.at("host"), no_host(entry.host))
     elif "address" not in entry.values and "address" not in entry.broken:
         address = in_file.values.get("ssh_address") if in_file else row.ssh_address if row else None
         if address:
@@ -118,7 +125,8 @@ def _check_frozen(entry: InstanceEntry, stored: StoredInventory, errors: Errors)
 def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
     row = stored.schedules.get(entry.name)
     if row and entry.instance and row.instance.name != entry.instance:
-        errors.add(entry.at("name"), f"this schedule and its runs belong to {row.instance.name!r}: use another name")
+        taken = phrase("this schedule and its runs belong to {name}: use another name", name=repr(row.instance.name))
+        errors.add(entry.at("name"), taken)
     of = next((item for item in fleet.instances if item.name == entry.instance), None)
     host = of.host if of else ""
     in_file = {item.name: item for item in fleet.instances}

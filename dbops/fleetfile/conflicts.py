@@ -87,6 +87,11 @@ def host_conflicts(hosts: Sequence[PlacedHost]) -> Iterator[InventoryConflict]:
         )
 
 
+def no_host(name: str) -> str:
+    """Return the problem of a name that is of no host."""
+    return phrase("there is no host {name} in this file or in the inventory", name=repr(name))
+
+
 def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
     """Find jump hosts that are not there, lead in a circle, or are too many.
 
@@ -97,11 +102,7 @@ def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
         way = [host]
         while (name := way[-1].jump_host) and len(way) <= MOST_JUMPS + 1:
             if name not in by_name:
-                yield InventoryConflict(
-                    way[-1],
-                    "jump_host",
-                    phrase("there is no host {name} in this file or in the inventory", name=repr(name)),
-                )
+                yield InventoryConflict(way[-1], "jump_host", no_host(name))
                 break
             way.append(by_name[name])
         if len(way) > MOST_JUMPS + 1 and (changed := [one for one in way if one.origin is not None]):

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import yaml
 
+from dbops.engine.phrases import Phrase, phrase
+
 Plain = TypeVar("Plain", str, int, bool)
 
 MAXIMUM_CHARACTERS = 2_000_000
@@ -17,16 +19,18 @@ MAXIMUM_NODES = 250_000
 MAXIMUM_ERRORS = 500
 #: libyaml is ten times faster than Python, and the file may come from a browser.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-KINDS = {str: "text", int: "a whole number", bool: "true or false"}
+TEXT, NOTHING = phrase("text"), phrase("nothing")
+MAPPING, LIST = phrase("a mapping"), phrase("a list")
+KINDS: dict[type, Phrase] = {str: TEXT, int: phrase("a whole number"), bool: phrase("true or false")}
 TAGS = {
-    "tag:yaml.org,2002:str": "text",
-    "tag:yaml.org,2002:int": "a number",
-    "tag:yaml.org,2002:float": "a number",
-    "tag:yaml.org,2002:bool": "true or false",
-    "tag:yaml.org,2002:null": "nothing",
-    "tag:yaml.org,2002:timestamp": "a date",
-    "tag:yaml.org,2002:map": "a mapping",
-    "tag:yaml.org,2002:seq": "a list",
+    "tag:yaml.org,2002:str": TEXT,
+    "tag:yaml.org,2002:int": phrase("a number"),
+    "tag:yaml.org,2002:float": phrase("a number"),
+    "tag:yaml.org,2002:bool": phrase("true or false"),
+    "tag:yaml.org,2002:null": NOTHING,
+    "tag:yaml.org,2002:timestamp": phrase("a date"),
+    "tag:yaml.org,2002:map": MAPPING,
+    "tag:yaml.org,2002:seq": LIST,
 }
 BOOLEANS: dict[str, Any] = yaml.constructor.SafeConstructor.bool_values
 DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})")
@@ -65,9 +69,8 @@ class Errors:
     def add(self, spot: Spot, text: str) -> None:
         self._found[FileError(spot.line, spot.path, text)] = None
         if len(self._found) == MAXIMUM_ERRORS:
-            self._found[
-                FileError(spot.line, "", f"the file has {MAXIMUM_ERRORS} errors or more; the rest is not shown")
-            ] = None
+            text = phrase("the file has {most} errors or more; the rest is not shown", most=MAXIMUM_ERRORS)
+            self._found[FileError(spot.line, "", text)] = None
             raise TooManyErrors
 
     def __len__(self) -> int:
@@ -93,13 +96,18 @@ class Section:
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         spot = Spot(line, self.spot.path)
         if key in self._nodes:
-            self.errors.add(spot, f"the key {key!r} is repeated; first on line {self._lines[key]}")
+            text = phrase("the key {key} is repeated; first on line {line}", key=repr(key), line=self._lines[key])
+            self.errors.add(spot, text)
         elif key == "<<":
-            self.errors.add(spot, "merge keys (<<) are not supported: write each key")
+            self.errors.add(spot, phrase("merge keys (<<) are not supported: write each key"))
         elif key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "known here: " + ", ".join(sorted(known))
-            self.errors.add(spot, f"unknown key {key!r}; {hint}")
+            hint = (
+                phrase("did you mean {near}?", near=repr(near[0]))
+                if near
+                else phrase("known here: {keys}", keys=", ".join(sorted(known)))
+            )
+            self.errors.add(spot, phrase("unknown key {key}; {hint}", key=repr(key), hint=hint))
         else:
             self._nodes[key], self._lines[key] = value_node, line
 
@@ -131,7 +139,7 @@ class Section:
             found: Plain = BOOLEANS[value.lower()]
             return found
         if kind is int and not DECIMAL.fullmatch(value):  # YAML reads 022 as 18 and 1:30 as 90
-            self.errors.add(self.at(key), "write this as a decimal number, without leading zeros")
+            self.errors.add(self.at(key), phrase("write this as a decimal number, without leading zeros"))
             return None
         return kind(value)
 
@@ -153,7 +161,7 @@ class Section:
             if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
                 found.append((spot, node.value))
             else:
-                self._wrong_kind(spot, node, "text", quotable=True)
+                self._wrong_kind(spot, node, TEXT, quotable=True)
         return found
 
     def _items(self, key: str) -> Iterator[tuple[Spot, yaml.Node]]:
@@ -163,28 +171,30 @@ class Section:
             for number, item in enumerate(node.value):
                 yield Spot(item.start_mark.line + 1, f"{path}[{number}]"), item
         elif node is not None:
-            self._wrong_kind(self.at(key), node, "a list")
+            self._wrong_kind(self.at(key), node, LIST)
 
     def _section_of(self, node: yaml.Node, spot: Spot, known: Collection[str]) -> "Section | None":
         if isinstance(node, yaml.MappingNode):
             return Section(node, spot, known, self.errors)
-        self._wrong_kind(spot, node, "a mapping")
+        self._wrong_kind(spot, node, MAPPING)
         return None
 
-    def _wrong_kind(self, spot: Spot, node: yaml.Node, wanted: str, *, quotable: bool = False) -> None:
-        seen = TAGS.get(node.tag, f"something tagged {node.tag}")
+    def _wrong_kind(self, spot: Spot, node: yaml.Node, wanted: Phrase, *, quotable: bool = False) -> None:
+        seen = TAGS.get(node.tag) or phrase("something tagged {tag}", tag=node.tag)
         plain = isinstance(node, yaml.ScalarNode)
-        if seen == "nothing":
-            advice = "; set a value or omit the key"
+        if seen == NOTHING:
+            text = phrase("this must be {wanted}, not {seen}; set a value or omit the key", wanted=wanted, seen=seen)
+        elif quotable and plain and seen in TAGS.values():
+            text = phrase("this must be {wanted}, not {seen}; put it in quotes", wanted=wanted, seen=seen)
         else:
-            advice = "; put it in quotes" if quotable and plain and seen in TAGS.values() else ""
-        self.errors.add(spot, f"this must be {wanted}, not {seen}{advice}")
+            text = phrase("this must be {wanted}, not {seen}", wanted=wanted, seen=seen)
+        self.errors.add(spot, text)
 
 
 def read_document(text: str, known: Collection[str], errors: Errors) -> Section | None:
     """Return the file's top mapping; ``None`` if the file is not YAML, which is an error."""
     if len(text) > MAXIMUM_CHARACTERS:
-        errors.add(Spot(1, ""), f"the file has more than {MAXIMUM_CHARACTERS:,} characters")
+        errors.add(Spot(1, ""), phrase("the file has more than {most} characters", most=f"{MAXIMUM_CHARACTERS:,}"))
         return None
     try:
         if not _is_plain(text, errors):
@@ -192,14 +202,16 @@ def read_document(text: str, known: Collection[str], errors: Errors) -> Section 
         node = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        errors.add(Spot(mark.line + 1 if mark else 1, ""), f"this is not YAML: {error.problem or error.context}")
+        text = phrase("this is not YAML: {problem}", problem=error.problem or error.context)
+        errors.add(Spot(mark.line + 1 if mark else 1, ""), text)
         return None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
-        errors.add(Spot(line, ""), f"the character {error.character!r} is not allowed in YAML")
+        text = phrase("the character {character} is not allowed in YAML", character=repr(error.character))
+        errors.add(Spot(line, ""), text)
         return None
     if not isinstance(node, yaml.MappingNode):
-        errors.add(Spot(1, ""), "the file must be a mapping that starts with 'version: 1'")
+        errors.add(Spot(1, ""), phrase("the file must be a mapping that starts with 'version: 1'"))
         return None
     return Section(node, Spot(1, ""), known, errors)
 
@@ -210,7 +222,8 @@ def _is_plain(text: str, errors: Errors) -> bool:
     for event in yaml.parse(text, Loader=LOADER):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent):
-            errors.add(Spot(line, ""), f"aliases (*{event.anchor}) are not supported: write the value")
+            text = phrase("aliases (*{anchor}) are not supported: write the value", anchor=event.anchor)
+            errors.add(Spot(line, ""), text)
             plain = False
         elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
@@ -218,9 +231,9 @@ def _is_plain(text: str, errors: Errors) -> bool:
             depth -= 1
         nodes += isinstance(event, yaml.NodeEvent)
         if nodes > MAXIMUM_NODES:
-            errors.add(Spot(line, ""), f"the file has more than {MAXIMUM_NODES:,} values")
+            errors.add(Spot(line, ""), phrase("the file has more than {most} values", most=f"{MAXIMUM_NODES:,}"))
             return False
         if depth > MAXIMUM_DEPTH:
-            errors.add(Spot(line, ""), "this is nested too deeply for a fleet file")
+            errors.add(Spot(line, ""), phrase("this is nested too deeply for a fleet file"))
             return False
     return plain

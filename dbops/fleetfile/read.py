@@ -8,9 +8,10 @@ from typing import Any
 
 from django.db.models import Model
 
+from dbops.engine.phrases import phrase
 from dbops.fleetfile import rules, sshkeys
 from dbops.fleetfile.document import Errors, Section, Spot, read_document
-from dbops.fleetfile.sources import PASSWORD_KEYS, read_password, read_path
+from dbops.fleetfile.sources import PASSWORD_KEYS, either, read_password, read_path
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 
@@ -154,9 +155,9 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
     if top is None:
         return fleet
     if "version" not in top:
-        errors.add(top.spot, "the file must start with 'version: 1'")
+        errors.add(top.spot, phrase("the file must start with 'version: 1'"))
     elif top.value("version", int) not in (VERSION, None):
-        errors.add(top.at("version"), f"this dbops reads version {VERSION}")
+        errors.add(top.at("version"), phrase("this dbops reads version {version}", version=VERSION))
     for section in top.sections("hosts", (*HOST_KEYS, "ssh")):
         fleet.hosts.append(_host(section, base_dir))
     for section in top.sections("clusters", (*CLUSTER_KEYS, "write_addresses", "accounts", "instances")):
@@ -186,9 +187,13 @@ def _fill(entry: FileEntry, section: Section, keys: Keys, model: type[Model], re
             else:
                 entry.broken.add(name)
         elif key in required:
-            section.errors.add(section.spot, f"{key!r} is missing")
+            _is_missing(section, key)
         elif name not in KEPT | KEPT_RULES:
             entry.values[name] = _default(model, name)
+
+
+def _is_missing(section: Section, key: str) -> None:
+    section.errors.add(section.spot, phrase("{key} is missing", key=repr(key)))
 
 
 def _default(model: type[Model], name: str) -> Any:
@@ -198,7 +203,7 @@ def _default(model: type[Model], name: str) -> Any:
 def _accept(section: Section, key: str, name: str, value: Any, model: type[Model]) -> bool:
     problem = rules.field_problem(model, name, value)
     if not problem and name in KEPT and not value:
-        problem = "this is empty: omit the key to keep the stored value"
+        problem = phrase("this is empty: omit the key to keep the stored value")
     if problem:
         section.errors.add(section.at(key), problem)
     return not problem
@@ -210,7 +215,7 @@ def _host(section: Section, base_dir: Path | None) -> HostEntry:
     ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS, "key_vault", "jump_host"))
     if ssh is None:
         if "ssh" not in section:
-            section.errors.add(section.spot, "'ssh' is missing")
+            _is_missing(section, "ssh")
         return entry
     _fill(entry, ssh, SSH_KEYS, Host, required=("address",))
     _read_keys(entry, ssh, base_dir)
@@ -218,7 +223,7 @@ def _host(section: Section, base_dir: Path | None) -> HostEntry:
     entry.jump_host = ssh.value("jump_host", str) or ""
     given = [key for key in ("key", "key_file", "key_vault") if key in ssh]
     for key in given[1:]:
-        ssh.errors.add(ssh.at(key), f"set either {given[0]} or {key}, not both")
+        ssh.errors.add(ssh.at(key), either(given[0], key))
     if "host_key" in entry.values:
         entry.values["host_key"] = sshkeys.host_key_line(entry.values["host_key"])
     return entry
@@ -275,13 +280,13 @@ def _account(entry: FileEntry, account: str, section: Section, model: type[Model
     """Read one account. If the file has no password, a later check looks for a stored one."""
     _fill(entry, section, {"user": (f"{account}_user", str)}, model, required=("user",))
     if "user" in section and entry.values.get(f"{account}_user") == "":
-        section.errors.add(section.at("user"), "the user is empty")
+        section.errors.add(section.at("user"), phrase("the user is empty"))
     given = [key for key in PASSWORD_KEYS if key in section]
     entry.spots[f"{account}_password"] = section.at(given[0]) if given else section.spot
     password = read_password(section, base_dir)
     if section.value("socket", bool):
         if given:
-            section.errors.add(section.at("socket"), f"set either {given[0]} or socket, not both")
+            section.errors.add(section.at("socket"), either(given[0], "socket"))
         entry.values[f"{account}_password"] = ""
     elif password is not None:
         entry.values[f"{account}_password"] = password
@@ -294,14 +299,14 @@ def _instance(section: Section, cluster: str) -> InstanceEntry:
     _fill(entry, section, INSTANCE_KEYS, Instance, required=("name", "role", "datadir"))
     entry.spots["host"] = section.at("host")
     if "host" not in section:
-        section.errors.add(section.spot, "'host' is missing")
+        _is_missing(section, "host")
     entry.host = section.value("host", str) or ""
     if "address" in section:
         _fill(entry, section, {"address": ("address", str)}, Instance)
     service = section.section("service", SERVICE_KEYS)
     if service is None:
         if "service" not in section:
-            section.errors.add(section.spot, "'service' is missing")
+            _is_missing(section, "service")
         return entry
     before = len(section.errors)
     _fill(entry, service, SERVICE_KEYS, Instance)

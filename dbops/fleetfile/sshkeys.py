@@ -51,7 +51,7 @@ def fingerprint_or_empty(text: str) -> str:
     try:
         return parse_host_key(text).fingerprint
     except Refused:
-        return "an unreadable key"
+        return phrase("an unreadable key")
 
 
 def presented_host_key(address: str, port: int, jump: SshAddress | None) -> HostKey:

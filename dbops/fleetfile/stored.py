@@ -7,6 +7,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Model, Q
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import ACTIVE, RUN_AT_WORK, RunOrigin
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
@@ -93,16 +94,30 @@ class StoredInventory:
         changed = set(changed)
         for item in concerned:
             if item.pk in self.rebuilds and (held := ", ".join(sorted(frozen & changed))):
-                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} has not ended: {held} cannot change"
+                return phrase(
+                    "rebuild {number} of or from {name} has not ended: {fields} cannot change",
+                    number=self.rebuilds[item.pk],
+                    name=repr(item.name),
+                    fields=held,
+                )
             if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
-                return f"backup run {self.backups[item.pk]} of {item.name!r} has not ended: {held} cannot change"
+                return phrase(
+                    "backup run {number} of {name} has not ended: {fields} cannot change",
+                    number=self.backups[item.pk],
+                    name=repr(item.name),
+                    fields=held,
+                )
         return self._frozen_by_test(row, changed)
 
     def _frozen_by_test(self, row: Instance | Host, changed: set[str]) -> str:
         is_host = isinstance(row, Host)
         test = (self.tests if is_host else self.tests_of).get(row.pk)
         held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_RESTORE_TEST) & changed))
-        return f"{test} uses {row.name!r} and has not ended: {held} cannot change" if test and held else ""
+        if not (test and held):
+            return ""
+        return phrase(
+            "{test} uses {name} and has not ended: {fields} cannot change", test=test, name=repr(row.name), fields=held
+        )
 
 
 def load(*, lock: bool = False) -> StoredInventory:
@@ -163,13 +178,21 @@ def active_tests() -> tuple[dict[int, str], dict[int, str]]:
     """Return active or lost restore tests and load tests, in words, by the keys of their hosts, and by the key of their source."""
     by_host: dict[int, str] = {}
     by_source: dict[int, str] = {}
-    for model, what in ((RestoreTest, "restore test"), (LoadTest, "load test")):
+    for model, what in ((RestoreTest, _restore_test), (LoadTest, _load_test)):
         rows = model._default_manager.filter(status__in=RUN_AT_WORK).order_by()
         for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):
-            by_host[host] = by_host[holder] = by_source[source] = f"{what} {pk}"
+            by_host[host] = by_host[holder] = by_source[source] = what(pk)
     generated = LoadTest.objects.filter(status__in=RUN_AT_WORK, generator_host__isnull=False).order_by()
-    by_host |= {host: f"load test {pk}" for pk, host in generated.values_list("pk", "generator_host")}
+    by_host |= {host: _load_test(pk) for pk, host in generated.values_list("pk", "generator_host")}
     return by_host, by_source
+
+
+def _restore_test(number: int) -> str:
+    return phrase("restore test {number}", number=number)
+
+
+def _load_test(number: int) -> str:
+    return phrase("load test {number}", number=number)
 
 
 def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,15 +22,15 @@ from .secret import SecretTextField, check_lines
 
 name_validator = RegexValidator(
     r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z",
-    "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
+    _("Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit."),
 )
-address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", "This is not a host name or IP address.")
+address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", _("This is not a host name or IP address."))
 # One name, as OpenSSH compares it: no pattern of known_hosts.
 certificate_name_validator = RegexValidator(
-    r"\A[a-z0-9][a-z0-9:._-]{0,252}\Z", "Use a host name or IP address in lower case."
+    r"\A[a-z0-9][a-z0-9:._-]{0,252}\Z", _("Use a host name or IP address in lower case.")
 )
-path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", "Use an absolute path without line breaks.")
-account_validator = RegexValidator(r"\A[^\0\n\r]*\Z", "Line breaks are not allowed.")
+path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", _("Use an absolute path without line breaks."))
+account_validator = RegexValidator(r"\A[^\0\n\r]*\Z", _("Line breaks are not allowed."))
 
 
 def validate_command(value: str) -> None:
@@ -38,9 +38,9 @@ def validate_command(value: str) -> None:
     try:
         words = shlex.split(value)
     except ValueError as error:
-        raise ValidationError(f"The command cannot be read: {error}.") from error
+        raise ValidationError(_("The command cannot be read: %(problem)s."), params={"problem": error}) from error
     if value and (not words or not words[0].startswith("/") or "\0" in value or "\n" in value):
-        raise ValidationError("Use a one-line command that starts with an absolute path.")
+        raise ValidationError(_("Use a one-line command that starts with an absolute path."))
 
 
 #: Jump hosts between the dashboard and a host. Each may take all its timeouts, and a probe ends after ``PATIENCE_SECONDS``.
@@ -154,7 +154,9 @@ class Host(models.Model):
             behind = list(hosts.filter(jump_host__in=behind).values_list("pk", flat=True))
             jumps += bool(behind)
         if jump is not None or jumps > MOST_JUMPS:
-            raise ValidationError({"jump_host": f"At most {MOST_JUMPS} jump hosts, and none twice."})
+            raise ValidationError(
+                {"jump_host": _("At most %(most)s jump hosts, and none twice.") % {"most": MOST_JUMPS}}
+            )
 
 
 class StrictPlace(models.Model):
@@ -231,7 +233,7 @@ class Instance(HasAccounts):
 
     def clean(self) -> None:
         if bool(self.systemd_unit) == bool(self.start_command and self.stop_command):
-            raise ValidationError("Set either a systemd unit, or both start and stop commands.")
+            raise ValidationError(_("Set either a systemd unit, or both start and stop commands."))
 
 
 class InstanceState(models.Model):

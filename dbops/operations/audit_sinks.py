@@ -9,7 +9,7 @@ from dbops.audit.log import append, current_anchor, current_head
 from dbops.database import clock
 from dbops.engine.audit.sinks import read_address
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.messaging.wakeups import nudge
 from dbops.models import AuditEntry, AuditSink
 from dbops.models.secret import check_entered, is_set, vault_detail
@@ -101,7 +101,7 @@ def _check(sink: AuditSink, head: int) -> None:
         sink.clean_fields(exclude={field.name for field in AuditSink._meta.fields} - {"name", "address"})
         address = read_address(sink.address)
         if sink.ca and not sink.ca.isascii():
-            raise ValueError("the CA has a character outside ASCII")
+            raise ValueError(phrase("the CA has a character outside ASCII"))
         if sink.ca:
             ssl.create_default_context(cadata=sink.ca)
         check_entered(sink)
@@ -111,7 +111,7 @@ def _check(sink: AuditSink, head: int) -> None:
     except ssl.SSLError as error:
         raise _invalid(sink.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
-        raise _invalid(sink.name, str(error)) from error
+        raise _invalid(sink.name, said(error)) from error
     if sink.ca and not address.is_encrypted:
         raise _invalid(sink.name, phrase("a CA needs syslog+tls:// or https://"))
     if is_set(sink, "token") and not address.is_http:

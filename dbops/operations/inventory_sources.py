@@ -12,7 +12,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.inventory.address import read_address
 from dbops.engine.inventory.comparison import ListingDifference
 from dbops.engine.inventory.readers import SourceKind
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.messaging.wakeups import nudge
 from dbops.models import IgnoredDifference, InventorySource
 from dbops.models.secret import check_entered, is_set, vault_detail
@@ -167,7 +167,7 @@ def _check(source: InventorySource) -> None:
     except ssl.SSLError as error:
         raise _invalid(source.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
-        raise _invalid(source.name, str(error)) from error
+        raise _invalid(source.name, said(error)) from error
     kind, has_secret = SourceKind(source.kind), is_set(source, "secret")
     if address.is_file and (not kind.is_document or source.user or has_secret or source.ca):
         raise _invalid(source.name, phrase("a file needs the kind csv or ansible, and no account and no CA"))

@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import HEARTBEAT_MINUTES, ChannelKind, check_address
 from dbops.engine.notifications.events import EventState
 from dbops.engine.notifications.webhooks import MADE_BYTES, make_secret
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.messaging.wakeups import nudge
 from dbops.models import NotificationChannel, NotificationDelivery
 from dbops.models.secret import check_entered, is_set, vault_detail, vault_path
@@ -163,7 +163,7 @@ def _check(channel: NotificationChannel) -> None:
     except ssl.SSLError as error:
         raise _invalid(channel.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
-        raise _invalid(channel.name, str(error)) from error
+        raise _invalid(channel.name, said(error)) from error
     if (kind == ChannelKind.HEARTBEAT) != (channel.every_minutes is not None):
         raise _invalid(channel.name, phrase("a heartbeat needs an interval, and other channels have none"))
     if channel.every_minutes is not None and channel.every_minutes not in HEARTBEAT_MINUTES:

@@ -12,7 +12,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EventSeverity
 from dbops.engine.notifications.rules import Digest, check_events
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.models import Cluster, NotificationChannel, NotificationRule
 
 
@@ -69,7 +69,7 @@ def add_rule(
     except ValidationError as error:
         raise _invalid(name, " ".join(error.messages)) from error
     except ValueError as error:
-        raise _invalid(name, str(error)) from error
+        raise _invalid(name, said(error)) from error
     except IntegrityError as error:
         raise _invalid(name, phrase("a rule of this name exists")) from error
     return rule

@@ -12,7 +12,7 @@ from django.db.models import Q
 from dbops.audit.log import SYSTEM, append, current_origin
 from dbops.database import clock
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.models import AccessToken, Cluster
 from dbops.operations.login_limits import TOKEN, count_wrong_token
 
@@ -135,7 +135,7 @@ def check_token(token: AccessToken) -> None:
     if token.purpose == API and not (token.user_id and token.scope and token.expires_at):
         problems.append(phrase("purpose: an API token needs an account, a scope and an expiry"))
     if problems:
-        raise _invalid(token.name, " ".join(problems))
+        raise _invalid(token.name, joined(problems))
 
 
 def _invalid(name: str, found: str) -> Refused:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from dbops.engine.errors import Refused
 from dbops.engine.facts.certificates import CertificateFacts
 from dbops.engine.hosts.host_keys import HostAuthorities, HostKey, fingerprint_of, parse_host_key
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 
 #: Before a key that proves nothing any more, as in known_hosts.
 REVOKED = "@revoked"
@@ -47,14 +47,14 @@ def read_certificate(text: str) -> UserCertificate:
     try:
         found = load_ssh_public_identity(text.strip().encode())
         if not isinstance(found, SSHCertificate) or found.type is not SSHCertificateType.USER:
-            raise ValueError("it is not a certificate of a user")
+            raise ValueError(phrase("it is not a certificate of a user"))
         found.verify_cert_signature()
         key = found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise Refused(
             "ssh.bad_certificate",
             phrase("Reading an SSH certificate"),
-            cause=str(error) or phrase("its signature is wrong"),
+            cause=said(error) or phrase("its signature is wrong"),
         ) from None
     return UserCertificate(
         text=text.strip(),
@@ -105,31 +105,37 @@ def check_host_certificate(
     """
     try:
         if not text:
-            raise ValueError("the host presents no certificate")
+            raise ValueError(phrase("the host presents no certificate"))
         found = load_ssh_public_identity(text.strip().encode())
         if not isinstance(found, SSHCertificate) or found.type is not SSHCertificateType.HOST:
-            raise ValueError("it is not a certificate of a host")
+            raise ValueError(phrase("it is not a certificate of a host"))
         found.verify_cert_signature()
         signer = found.signature_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
         key = parse_host_key(found.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode())
         principals = tuple(name.decode("utf-8", "replace") for name in found.valid_principals)
         if revoked := {signer, key.line} & {*authorities.revoked}:
-            raise ValueError(f"the key {fingerprint_of(revoked.pop())} is revoked")
+            raise ValueError(phrase("the key {fingerprint} is revoked", fingerprint=fingerprint_of(revoked.pop())))
         if signer not in authorities.keys:
-            raise ValueError(f"it is signed by another CA, {fingerprint_of(signer)}")
+            raise ValueError(phrase("it is signed by another CA, {fingerprint}", fingerprint=fingerprint_of(signer)))
         if _is_signed_with_sha_1(found):
-            raise ValueError("its CA signed it with SHA-1: use ssh-keygen -t rsa-sha2-512")
+            raise ValueError(phrase("its CA signed it with SHA-1: use ssh-keygen -t rsa-sha2-512"))
         if found.critical_options:
-            raise ValueError("it has critical options, which no host certificate has")
+            raise ValueError(phrase("it has critical options, which no host certificate has"))
         if not set(principals) & set(names):
-            raise ValueError(f"it is for {', '.join(principals) or 'no name'}, not for {' or '.join(sorted(names))}")
+            raise ValueError(
+                phrase(
+                    "it is for {principals}, not for {names}",
+                    principals=", ".join(principals) or phrase("no name"),
+                    names=" or ".join(sorted(names)),
+                )
+            )
         if not found.valid_after <= now.timestamp() < found.valid_before:
-            raise ValueError("it is not valid at this time")
+            raise ValueError(phrase("it is not valid at this time"))
     except (ValueError, InvalidSignature, UnsupportedAlgorithm) as error:
         raise Refused(
             "ssh.host_certificate",
             phrase("Checking the certificate of a host"),
-            cause=str(error) or phrase("its signature is wrong"),
+            cause=said(error) or phrase("its signature is wrong"),
         ) from None
     validity = CertificateFacts(_begin_of(found), _end_of(found))
     return HostCertificate(key, found.key_id.decode("utf-8", "replace"), principals, validity, fingerprint_of(signer))

@@ -3,6 +3,8 @@
 import re
 from typing import Self
 
+from dbops.engine.phrases import phrase
+
 #: What such a column contains in dbops's own database. No encrypted text begins like this.
 SCHEME = "vault:"
 MOST_CHARACTERS = 300
@@ -20,7 +22,9 @@ class VaultPath(str):
         """Return the path that a person wrote. Raises ``ValueError``, in words."""
         path, _, field = text.partition("#")
         if len(text) > MOST_CHARACTERS or not all(_PART.fullmatch(part) for part in (*path.split("/"), field)):
-            raise ValueError("use path#field, such as clusters/shop#admin, below the prefix of DBOPS_VAULT_PREFIX")
+            raise ValueError(
+                phrase("use path#field, such as clusters/shop#admin, below the prefix of DBOPS_VAULT_PREFIX")
+            )
         return cls(text)
 
     @classmethod

@@ -9,7 +9,7 @@ from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.inventory.address import read_address
 from dbops.engine.inventory.listing import BadListing, Listing
 from dbops.engine.inventory.readers import SourceKind, read_document
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.lifecycle import inventory_sources
 from dbops.models import InventorySource
 
@@ -40,4 +40,4 @@ def _read(source: InventorySource) -> Listing:
     try:
         return read_document(kind, text)
     except BadListing as error:
-        raise RemoteFailure("inventory_source.unreadable", OPERATION, cause=str(error)) from error
+        raise RemoteFailure("inventory_source.unreadable", OPERATION, cause=said(error)) from error

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from dbops.engine.phrases import phrase
+
 SYSLOG_TCP, SYSLOG_TLS, HTTPS, HTTP = "syslog+tcp", "syslog+tls", "https", "http"
 PORTS = {SYSLOG_TCP: 514, SYSLOG_TLS: 6514, HTTPS: 443, HTTP: 80}
 ENCRYPTED = frozenset({SYSLOG_TLS, HTTPS})
@@ -38,23 +40,25 @@ def read_address(text: str) -> SinkAddress:
         ValueError: it is none; the text says why.
     """
     if not text.isascii() or any(sign <= " " or sign == "\x7f" for sign in text):
-        raise ValueError("the address has a space, a control character or a character outside ASCII")
+        raise ValueError(phrase("the address has a space, a control character or a character outside ASCII"))
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise ValueError("the address has an invalid host or port") from error
+        raise ValueError(phrase("the address has an invalid host or port")) from error
     if parts.scheme not in PORTS:
-        raise ValueError(f"the address does not start with one of {', '.join(f'{one}://' for one in PORTS)}")
+        raise ValueError(
+            phrase("the address does not start with one of {schemes}", schemes=", ".join(f"{one}://" for one in PORTS))
+        )
     if not host or port == 0:
-        raise ValueError("the address has no host, or port 0")
+        raise ValueError(phrase("the address has no host, or port 0"))
     if "@" in parts.netloc or parts.fragment:
-        raise ValueError("the address has a user, a password or a fragment; enter a token in its own field")
+        raise ValueError(phrase("the address has a user, a password or a fragment; enter a token in its own field"))
     if parts.scheme == HTTP and not _is_loopback(host):
-        raise ValueError("http:// is allowed only to this machine (127.0.0.1 or ::1)")
+        raise ValueError(phrase("http:// is allowed only to this machine (127.0.0.1 or ::1)"))
     is_http = parts.scheme in (HTTPS, HTTP)
     if not is_http and (parts.path.strip("/") or parts.query):
-        raise ValueError("a syslog address has a host and a port, and no path")
+        raise ValueError(phrase("a syslog address has a host and a port, and no path"))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_http else ""
     return SinkAddress(parts.scheme, host, port or PORTS[parts.scheme], path)
 

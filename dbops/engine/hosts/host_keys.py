@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 
 #: host key types that are negotiated, best first, with the signature algorithms that each may use
 HOST_KEY_ALGORITHMS: dict[str, tuple[str, ...]] = {
@@ -63,16 +63,16 @@ def parse_host_key(line: str) -> HostKey:
     words = line.split()
     try:
         if len(words) < 2 or words[0] not in HOST_KEY_ALGORITHMS:
-            raise ValueError("expected one of: " + ", ".join(HOST_KEY_ALGORITHMS))
+            raise ValueError(phrase("expected one of: {algorithms}", algorithms=", ".join(HOST_KEY_ALGORITHMS)))
         blob = base64.b64decode(words[1], validate=True)
         length = int.from_bytes(blob[:4], "big")
         if blob[4 : 4 + length].decode("ascii") != words[0]:
-            raise ValueError("the key is of another type than its line says")
+            raise ValueError(phrase("the key is of another type than its line says"))
     except (ValueError, binascii.Error) as error:
         raise Refused(
             "ssh.bad_host_key",
             phrase("Reading a pinned host key"),
-            cause=str(error),
+            cause=said(error),
         ) from None
     return HostKey(words[0], words[1], fingerprint_of_blob(blob))
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 from dbops.engine.states import Role
 
 #: As in the inventory.
@@ -85,13 +85,13 @@ def read_server(values: Mapping[str, object], *, has_own_name: bool = True) -> L
     for name, pattern in TEXTS.items():
         text = given.get(name, "")
         if text and not pattern.fullmatch(text):
-            raise ValueError(f"{name} has a value that is not allowed")
+            raise ValueError(phrase("{name} has a value that is not allowed", name=name))
         texts[name] = text
     if not texts["name"] or not texts["address"]:
-        raise ValueError("name or address is missing")
+        raise ValueError(phrase("name or address is missing"))
     role = given.get("role", "").lower()
     if role and role not in ROLES:
-        raise ValueError(f"role is not one of {', '.join(ROLES)}")
+        raise ValueError(phrase("role is not one of {roles}", roles=", ".join(ROLES)))
     return ListedServer(
         **texts,
         port=_port(given.get("port", "3306"), "port"),
@@ -103,7 +103,7 @@ def read_server(values: Mapping[str, object], *, has_own_name: bool = True) -> L
 
 def _port(text: str, name: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-        raise ValueError(f"{name} is not a port")
+        raise ValueError(phrase("{name} is not a port", name=name))
     return int(text)
 
 
@@ -138,18 +138,26 @@ def listing_of(entries: Iterable[tuple[str, Mapping[str, object]]], *, has_own_n
         try:
             server = read_server(values, has_own_name=has_own_name)
         except ValueError as error:
-            remarks.append(f"{place}: {error}")
+            remarks.append(phrase("{place}: {problem}", place=place, problem=said(error)))
             continue
         key = (server.address.casefold(), server.port)
         if key in servers or server.name.casefold() in names:
-            remarks.append(f"{place}: the {'address' if key in servers else 'name'} is listed twice")
+            remarks.append(
+                phrase("{place}: the address is listed twice", place=place)
+                if key in servers
+                else phrase("{place}: the name is listed twice", place=place)
+            )
             continue
         servers[key] = server
         names.add(server.name.casefold())
         if len(servers) > MOST_SERVERS:
-            raise BadListing(f"the source lists more than {MOST_SERVERS:,} servers")
+            raise BadListing(phrase("the source lists more than {most} servers", most=f"{MOST_SERVERS:,}"))
     if not servers:
-        raise BadListing(f"the source lists no usable server{f' ({remarks[0]})' if remarks else ''}")
+        raise BadListing(
+            phrase("the source lists no usable server ({remark})", remark=remarks[0])
+            if remarks
+            else phrase("the source lists no usable server")
+        )
     if len(remarks) > MOST_REMARKS:
         remarks[MOST_REMARKS:] = [phrase("{number} more entries were skipped", number=len(remarks) - MOST_REMARKS)]
     return Listing(tuple(servers.values()), tuple(remarks))

@@ -56,10 +56,10 @@ def read_csv(text: str) -> Listing:
                 )
             )
         if len(set(header)) < len(header) or not {"name", "address"} <= set(header):
-            raise BadListing("the header has no name or address, or a column twice")
+            raise BadListing(phrase("the header has no name or address, or a column twice"))
         return listing_of(_table(header, rows))
     except csv.Error as error:
-        raise BadListing(f"line {rows.line_num} is not CSV") from error
+        raise BadListing(phrase("line {line} is not CSV", line=rows.line_num)) from error
 
 
 def _table(header: list[str], rows: Iterator[list[str]]) -> Iterator[Entry]:
@@ -77,7 +77,7 @@ def read_ansible(text: str) -> Listing:
     meta = content.get("_meta") if isinstance(content, dict) else None
     hosts = meta.get("hostvars") if isinstance(meta, dict) else None
     if not isinstance(hosts, dict):
-        raise BadListing("it is not the output of ansible-inventory --list")
+        raise BadListing(phrase("it is not the output of ansible-inventory --list"))
     return listing_of(entry for name, found in hosts.items() if isinstance(found, dict) for entry in _host(name, found))
 
 
@@ -113,7 +113,7 @@ def read_orchestrator(text: str) -> Listing:
     """
     content = _json(text)
     if not isinstance(content, list):
-        raise BadListing("it is not the answer of /api/all-instances")
+        raise BadListing(phrase("it is not the answer of /api/all-instances"))
     keys = [item.get("Key") for item in content if isinstance(item, dict)]
     names = names_of((str(key.get("Hostname")), str(key.get("Port"))) for key in keys if isinstance(key, dict))
     return listing_of(
@@ -147,7 +147,7 @@ def read_replication_manager(text: str) -> Listing:
     """
     content = _json(text)
     if not isinstance(content, dict) or not all(isinstance(rows, list) for rows in content.values()):
-        raise BadListing("it is not the servers of clusters")
+        raise BadListing(phrase("it is not the servers of clusters"))
     found = [(cluster, item) for cluster, rows in content.items() for item in rows if isinstance(item, dict)]
     names = names_of((str(item.get("host")), str(item.get("port"))) for _, item in found)
     entries = (_of_replication_manager(number, cluster, item, names) for number, (cluster, item) in enumerate(found, 1))
@@ -181,7 +181,7 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadListing("it is not JSON") from error
+        raise BadListing(phrase("it is not JSON")) from error
 
 
 READERS: dict[SourceKind, Callable[[str], Listing]] = {

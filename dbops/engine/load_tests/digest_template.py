@@ -76,14 +76,16 @@ def template_of(digest: Digest, tables: tuple[Table, ...], *, digest_bytes: int)
     """
     tokens = tokens_of(digest.text)
     if any(ord(sign) < 32 or ord(sign) == 127 for sign in digest.text.strip()):
-        raise ValueError("has a control character")
+        raise ValueError(phrase("has a control character"))
     if reason := why_not_sent("1".join(_as_text(tokens).split("?"))):
         raise ValueError(reason)
     if is_cut(tokens, digest_bytes):
-        raise ValueError(f"may be cut: it is near the server’s limit of {digest_bytes} bytes (max_digest_length)")
+        raise ValueError(
+            phrase("may be cut: it is near the server’s limit of {most} bytes (max_digest_length)", most=digest_bytes)
+        )
     references = references_of(tokens, {one.name.lower(): one for one in tables})
     if not references:
-        raise ValueError("uses no table of the schema")
+        raise ValueError(phrase("uses no table of the schema"))
     binder = _Binder(tokens, references, rows=_rows(digest))
     pieces = list(binder.pieces())
     template = _joined(pieces)
@@ -276,7 +278,7 @@ class _Binder:
         depth = max((len(one.scope) for _, _, one in candidates), default=0)
         nearest = [found for found in candidates if len(found[2].scope) == depth]
         if len(nearest) != 1:
-            raise ValueError(_NO_COLUMN if not nearest else "has a column that is in several of its tables")
+            raise ValueError(phrase("has a column that is in several of its tables") if nearest else _NO_COLUMN)
         return nearest[0]
 
     # --- INSERT … VALUES ------------------------------------------------------------------------------------------------
@@ -327,7 +329,7 @@ class _Binder:
         lists = sum(item == [VALUES] for item in items)
         length = len(columns) - (len(items) - lists)
         if lists > 1 or (lists and length < 2) or (not lists and length):
-            raise ValueError("has several lists of values in a row")
+            raise ValueError(phrase("has several lists of values in a row"))
         at, found = 0, list[str | Bind]()
         for item in items:
             count = length if item == [VALUES] else 1

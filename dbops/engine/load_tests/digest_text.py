@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.load_tests.digest_facts import Table
+from dbops.engine.phrases import phrase
 
 #: Collapsed lists: values, a row, rows.
 VALUES, ROW, ONE, ROWS, ONES = "?, ...", "(...)", "(?)", "(...) /* , ... */", "(?) /* , ... */"
@@ -122,9 +123,9 @@ def references_of(tokens: list[str], tables: dict[str, Table]) -> list[Reference
             if not name:  # a derived table, whose own tables follow
                 break
             if tokens[place + 1 : place + 2] == ["."]:
-                raise ValueError("names another schema")
+                raise ValueError(phrase("names another schema"))
             if name not in tables and name not in derived:
-                raise ValueError("uses a table that the schema does not have")
+                raise ValueError(phrase("uses a table that the schema does not have"))
             after = place + 1
             alias = name
             after += after < len(tokens) and tokens[after] == "AS"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from dbops.engine.facts.instance import to_record
 from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
 from dbops.engine.load_tests.digest_template import Bind, Template, template_of
+from dbops.engine.phrases import said
 
 #: How many statements are made, in proportion to the counts, each used digest at least once.
 STATEMENTS = 10_000
@@ -93,7 +94,7 @@ def _chosen(digest: Digest, reading: SourceDigests) -> ChosenDigest:
     try:
         return ChosenDigest(digest, template_of(digest, reading.tables, digest_bytes=reading.digest_bytes))
     except ValueError as error:
-        return ChosenDigest(digest, reason=str(error))
+        return ChosenDigest(digest, reason=said(error))
 
 
 def proportions(counts: list[int], total: int) -> list[int]:

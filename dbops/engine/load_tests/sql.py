@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dbops.engine.flavors.engines import ELSEWHERE
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, said
 
 #: Statements that a load may send. Others, such as LOAD DATA LOCAL, read files of the generator or change more than rows.
 FIRST_WORDS = frozenset({"select", "insert", "update", "delete", "replace", "with"})
@@ -60,7 +60,7 @@ def _first_reason(text: str, judge: Callable[[list[Token]], str]) -> str:
         try:
             tokens = list(_tokens(text, escaping))
         except ValueError as error:
-            return str(error)
+            return said(error)
         if reason := judge(tokens) or _of_any(tokens):
             return reason
     return ""
@@ -91,7 +91,7 @@ def _tokens(text: str, escaping: str) -> Iterator[Token]:
     for found in _PATTERNS[escaping].finditer(text):
         if found["space"]:
             if not _CONTROL.isdisjoint(found[0].translate({9: None, 10: None, 13: None})):
-                raise ValueError("has a control character in a comment")
+                raise ValueError(phrase("has a control character in a comment"))
         elif found["quoted"]:
             yield Token(found[0], found.start(), found[0][0])
         elif found["word"]:
@@ -104,11 +104,11 @@ def _tokens(text: str, escaping: str) -> Iterator[Token]:
 def _check_sign(text: str, start: int) -> None:
     sign = text[start]
     if sign in "'\"`":
-        raise ValueError("has a quote that does not end in each sql_mode: write two quotes for one in a text")
+        raise ValueError(phrase("has a quote that does not end in each sql_mode: write two quotes for one in a text"))
     if text.startswith("/*", start):
-        raise ValueError("has a comment that a server runs, that does not end, or a hint with quotes")
+        raise ValueError(phrase("has a comment that a server runs, that does not end, or a hint with quotes"))
     if sign == "\\" or sign in _CONTROL:
-        raise ValueError("has a backslash or control character outside of quotes")
+        raise ValueError(phrase("has a backslash or control character outside of quotes"))
 
 
 def _of_any(tokens: list[Token]) -> str:

@@ -82,18 +82,20 @@ def check_address(kind: ChannelKind, address: str, networks: Sequence[str]) -> s
         ValueError: it is not allowed; the text says why, without a part of the address.
     """
     if not address.isascii() or any(sign <= " " or sign in "\x7f\\" for sign in address):
-        raise ValueError("the address has a space, a backslash, a control character or a character outside ASCII")
+        raise ValueError(
+            phrase("the address has a space, a backslash, a control character or a character outside ASCII")
+        )
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise ValueError("the address has an invalid host or port") from error
+        raise ValueError(phrase("the address has an invalid host or port")) from error
     if "#" in address or address.count("?") > 1:
-        raise ValueError("the address has a # or a second ?; write %23 and %3F")
+        raise ValueError(phrase("the address has a # or a second ?; write {sign} and {mark}", sign="%23", mark="%3F"))
     if not host or port == 0:
-        raise ValueError("the address has no host, or port 0")
+        raise ValueError(phrase("the address has no host, or port 0"))
     if not address.startswith(f"{parts.scheme}:"):
-        raise ValueError("the address has a scheme in capital letters")
+        raise ValueError(phrase("the address has a scheme in capital letters"))
     if kind is ChannelKind.MESSAGE:
         return _check_service(address, parts.scheme, host)
     return _check_url(parts.scheme, parts.netloc, host, networks)
@@ -120,30 +122,38 @@ def with_incident(address: str, incident: str) -> str:
 def _check_service(address: str, scheme: str, host: str) -> str:
     service = SERVICES.get(scheme)
     if service is None:
-        raise ValueError(f"the address does not start with one of {', '.join(f'{one}://' for one in SERVICES)}")
+        raise ValueError(
+            phrase(
+                "the address does not start with one of {schemes}", schemes=", ".join(f"{one}://" for one in SERVICES)
+            )
+        )
     query = address.partition("?")[2]
     names = [unquote_plus(part.partition("=")[0]).lower() for part in query.replace(";", "&").split("&") if part]
     if not_allowed := sorted({name for name in names if name not in service.options}):
         word = not_allowed[0] if not_allowed[0].isalnum() else "one"
-        raise ValueError(f"the address has an option that is not allowed: {word}")
+        raise ValueError(phrase("the address has an option that is not allowed: {word}", word=word))
     if not scheme.startswith("mailto"):
         return f"{scheme}://{host}/..." if service.has_host else f"{scheme}://..."
     values = {name: found[0] for name, found in parse_qs(query).items()}
     # Apprise sends a message of its own to each recipient of to=: a retry would repeat those that arrived.
     if "@" not in values.get("to", "") or len(re.split(r"[\s,;]+", values["to"].strip())) > 1:
-        raise ValueError("the address needs one recipient in to=; put others into cc=")
+        raise ValueError(phrase("the address needs one recipient in to=; put others into cc="))
     return f"{scheme}://{values.get('smtp', host)} to {values['to']}"
 
 
 def _check_url(scheme: str, place: str, host: str, networks: Sequence[str]) -> str:
     if "@" in place:
-        raise ValueError("the address has a user or a password")
+        raise ValueError(phrase("the address has a user or a password"))
     if scheme not in ("https", "http"):
-        raise ValueError("the address does not start with https://")
+        raise ValueError(phrase("the address does not start with https://"))
     if scheme == "http" and not (_is_loopback(host) and is_allowed(host, networks)):
-        raise ValueError("http:// is allowed only to 127.0.0.1 or ::1, and if DBOPS_NOTIFICATION_NETWORKS contains it")
+        raise ValueError(
+            phrase("http:// is allowed only to 127.0.0.1 or ::1, and if DBOPS_NOTIFICATION_NETWORKS contains it")
+        )
     if _is_address(host) and not is_allowed(host, networks):
-        raise ValueError("the address is in a private network that DBOPS_NOTIFICATION_NETWORKS does not contain")
+        raise ValueError(
+            phrase("the address is in a private network that DBOPS_NOTIFICATION_NETWORKS does not contain")
+        )
     return f"{scheme}://{place}/..."
 
 

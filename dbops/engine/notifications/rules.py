@@ -6,6 +6,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
 from dbops.engine.notifications.events import EVENTS, REPORT, EventKind, EventSeverity
+from dbops.engine.phrases import phrase
 
 #: When a daily digest is sent, by the dashboard's clock.
 DAILY_AT = time(8, 0)
@@ -61,9 +62,9 @@ def check_events(names: Collection[str]) -> list[str]:
         ValueError: one is not in the table, or there is none.
     """
     if unknown := sorted(set(names) - set(EVENTS)):
-        raise ValueError(f"there is no event {unknown[0]!r}")
+        raise ValueError(phrase("there is no event {name}", name=repr(unknown[0])))
     if not names:
-        raise ValueError("the rule has no event")
+        raise ValueError(phrase("the rule has no event"))
     return [name for name in EVENTS if name in names]
 
 

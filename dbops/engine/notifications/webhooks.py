@@ -7,6 +7,8 @@ import hmac
 from collections.abc import Iterable
 from datetime import datetime
 
+from dbops.engine.phrases import phrase
+
 PREFIX = "whsec_"
 #: Bytes of a secret: the standard's limits, and what dbops makes.
 FEWEST_BYTES, MOST_BYTES, MADE_BYTES = 24, 64, 32
@@ -26,9 +28,16 @@ def check_secret(secret: str) -> None:
     try:
         length = len(_key(secret))
     except binascii.Error as error:
-        raise ValueError("the secret is no base64") from error
+        raise ValueError(phrase("the secret is no base64")) from error
     if not secret.startswith(PREFIX) or not FEWEST_BYTES <= length <= MOST_BYTES:
-        raise ValueError(f"the secret must be {PREFIX} and base64 of {FEWEST_BYTES} to {MOST_BYTES} bytes")
+        raise ValueError(
+            phrase(
+                "the secret must be {prefix} and base64 of {fewest} to {most} bytes",
+                prefix=PREFIX,
+                fewest=FEWEST_BYTES,
+                most=MOST_BYTES,
+            )
+        )
 
 
 def headers(message: str, at: datetime, body: bytes, secrets: Iterable[str]) -> dict[str, str]:

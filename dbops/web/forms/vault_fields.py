@@ -9,8 +9,10 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 from django.utils.translation import gettext as _
 
+from dbops.engine.phrases import said
 from dbops.models.secret import is_set, vault_path
 from dbops.security.vault_paths import VaultPath
+from dbops.web.templatetags.phrases import sentence
 
 
 class VaultPathField(forms.CharField):
@@ -31,7 +33,7 @@ class VaultPathField(forms.CharField):
         try:
             return VaultPath.parse(text)
         except ValueError as error:
-            raise ValidationError(f"{error}.".capitalize(), code="path") from error
+            raise ValidationError(sentence(said(error)), code="path") from error
 
 
 class VaultFields:

@@ -37,6 +37,27 @@ def errors(response) -> dict[str, list[str]]:
     return dict(response.context["form"].errors)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "field", "wrong"),
+    [
+        ("host", "db-1", "name", "a b"),
+        ("host", "db-1", "ssh_address", "a b"),
+        ("instance", "shop-2", "start_command", "srv"),
+        ("instance", "shop-2", "start_command", "'srv"),
+        ("instance", "shop-1", "datadir", "mysql"),
+    ],
+)
+def test_problems_of_values_follow_the_language(fleet, operator, kind, name, field, wrong):
+    values = {**shown(operator, edit_url(kind, name)), field: wrong}
+    found = {}
+    for language in ("en", "ja"):
+        operator.cookies["dbops_language"] = language
+        with translation.override(language):
+            found[language] = [str(text) for text in errors(operator.post(edit_url(kind, name), values))[field]]
+    assert all(text.isascii() for text in found["en"])
+    assert not any(text.isascii() for text in found["ja"])
+
+
 def hint(page: str) -> str:
     """Return the help text of a host's private key."""
     [found] = re.findall(r'id="id_ssh_private_key_helptext">(.*?)</div>', page, re.DOTALL)

@@ -3,12 +3,15 @@
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
+from django.utils import translation
+from django.utils.html import conditional_escape
 
 from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.hosts.host_keys import parse_host_key
 from dbops.fleetfile import sshkeys
 from dbops.models import AuditEntry, Cluster, Host, Instance
-from dbops.operations.fleet import accept_host_key, delete, save_host
+from dbops.operations.fleet import FleetFileErrors, accept_host_key, delete, save_host
+from dbops.web.templatetags.phrases import translated
 from tests.app.factories import make_rebuild
 from tests.app.fleetfile.builders import SECRETS, host_key
 
@@ -130,6 +133,27 @@ def test_import_page_shows_errors_or_a_report(folder, operator):
     assert b"5 created, 0 changed, 0 unchanged" in response.content
     assert not any(secret in response.content.decode() for secret in SECRETS)
     assert set(AuditEntry.objects.values_list("actor", flat=True)) == {"olga"}
+
+
+def test_import_page_shows_errors_in_the_language_of_the_reader(folder, operator):
+    text = (
+        folder.text.replace("role: primary", "role: king")
+        .replace("version: 1", "version: 2")
+        .replace("192.0.2.2", "a b")
+    )
+    operator.cookies["dbops_language"] = "ja"
+    with translation.override("ja"):
+        response = operator.post("/inventory/import/", {"text": text, "action": "import"})
+    page, errors = response.content.decode(), response.context["errors"]
+    with pytest.raises(FleetFileErrors) as english:
+        folder.load(text)
+    assert [error.line for error in errors] == [1, 9, 18]
+    for error, same in zip(errors, english.value.errors, strict=True):
+        with translation.override("ja"):
+            shown = translated(error.text)
+        assert conditional_escape(shown) in page
+        assert shown != same.text
+        assert conditional_escape(same.text) not in page
 
 
 @pytest.mark.parametrize("given", [{}, {"text": "  "}, {"file": SimpleUploadedFile("f", b"\xff\xfe\x00")}])

@@ -1,5 +1,6 @@
 """The page and the command of audit sinks: who may, what is refused, what is recorded, and that no token is shown."""
 
+import re
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -10,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from dbops.audit.log import append, current_head
 from dbops.lifecycle import clock_steps
@@ -82,6 +83,19 @@ def test_what_cannot_work_is_refused(sink: AuditSink, admin: Client, wrong: dict
     answer = admin.post(PAGE, NEW | {"name": "other"} | wrong)
     assert (answer.status_code, error_codes(answer)) == (422, {"__all__": ["audit.sink_invalid"]})
     assert AuditSink.objects.count() == 1
+
+
+@pytest.mark.parametrize("wrong", [{"address": "http://siem.corp/"}, {"address": "https://u:p@siem/"}, {"ca": "é"}])
+def test_refusals_of_a_sink_follow_the_language(admin: Client, wrong: dict[str, str]) -> None:
+    found = {}
+    for language in ("en", "ja"):
+        admin.cookies["dbops_language"] = language
+        with translation.override(language):
+            form = admin.post(PAGE, NEW | wrong).context["form"]
+            [found[language]] = map(str, form.errors["__all__"])
+    words = re.findall(r"(?:[a-z]+ ){2,}[a-z]+", found["ja"])
+    assert not any(part in found["en"] for part in words)
+    assert found["ja"] != found["en"]
 
 
 def test_the_page_shows_what_each_sink_has(sink: AuditSink, admin: Client) -> None:
