@@ -7,9 +7,10 @@ only for the next hours, and the plan page shows them.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from itertools import groupby, islice, takewhile
+from math import ceil
 
 from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval, common, merge
@@ -36,7 +37,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class HourSlot:
-    """A local hour of the week ahead. Monday is weekday 0."""
+    """A local hour of the week ahead, or a part of one. Monday is weekday 0."""
 
     weekday: int
     hour: int
@@ -110,18 +111,23 @@ class Forecast:
 
 
 def week_ahead(now: datetime, zone: tzinfo) -> list[HourSlot]:
-    """Return the hours of seven days from the current full hour; a clock change adds or removes one."""
+    """Return the hours of the seven days from ``now``; a clock change adds or removes one.
+
+    The current hour is there twice, as its rest and as its beginning a week later: what ended before ``now`` delays
+    no rebuild.
+    """
     local = now.astimezone(zone)
-    start = (now - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)).astimezone(
-        zone
-    )
+    past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
+    start = (now - past).astimezone(zone)
     end = datetime.combine(start.date() + WEEK, time(start.hour), tzinfo=zone)
-    whole = Interval(start, end)
-    moments = [whole.start + number * QUARTER for number in range(round(whole.seconds / QUARTER.total_seconds()))]
+    week, first = Interval(now, end.astimezone(UTC) + past), start.astimezone(UTC)
+    moments = [first + number * QUARTER for number in range(ceil((week.end - first) / QUARTER))]
     found = []
     for (date, hour, _), row in groupby(moments, lambda moment: _on_the_wall(moment, zone)):
         quarters = list(row)
-        found.append(HourSlot(date.weekday(), hour, Interval(quarters[0], quarters[-1] + QUARTER)))
+        begins, ends = max(quarters[0], week.start), min(quarters[-1] + QUARTER, week.end)
+        if begins < ends:
+            found.append(HourSlot(date.weekday(), hour, Interval(begins, ends)))
     return found
 
 

@@ -31,13 +31,26 @@ def made(busy: list[Busy], *sources: str, rebuild: float | None = HOUR) -> Forec
 
 def test_week_ahead_begins_now_and_has_each_hour_once() -> None:
     pieces = week_ahead(NOW, UTC)
-    assert len(pieces) == 168
-    assert (pieces[0].weekday, pieces[0].hour, pieces[0].interval.start) == (
-        2,
-        12,
-        datetime(2026, 3, 4, 12, tzinfo=UTC),
-    )
+    assert (pieces[0].weekday, pieces[0].hour, pieces[0].interval.start) == (2, 12, NOW)
+    assert pieces[-1].interval.end == NOW + timedelta(days=7)
     assert len({(one.weekday, one.hour) for one in pieces}) == 168
+    assert [(one.weekday, one.hour) for one in pieces].count((2, 12)) == 2
+    assert len(week_ahead(MONDAY, UTC)) == 168
+
+
+@pytest.mark.parametrize(("ended", "wait"), [(-1, 0.0), (0, 0.0), (1, 60.0)])
+def test_what_has_ended_in_the_current_hour_delays_nothing(ended: int, wait: float) -> None:
+    stop = Busy("", NOW - timedelta(minutes=15), NOW + timedelta(minutes=ended), "maintenance")
+    hour = made([stop]).of(2, 12)
+    assert hour
+    assert hour.wait_seconds == wait
+
+
+def test_current_hour_counts_its_past_minutes_a_week_later() -> None:
+    begins = NOW + timedelta(days=7, minutes=-15)
+    hour = made([Busy("", begins, begins + timedelta(hours=2), "weekly backup")]).of(2, 12)
+    assert hour
+    assert (hour.at, hour.wait_seconds) == (begins, 2 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +130,7 @@ def test_forecast_has_no_estimate_when_a_backup_has_no_end() -> None:
     sunday = found.of(6, 23)
     assert sunday
     assert sunday.seconds == HOUR
-    assert found.unknown(4 * HOUR) == 60, "from Monday to Wednesday noon"
+    assert found.unknown(4 * HOUR) == 61, "from Monday to Wednesday 12:20"
     assert found.worst
     assert found.worst.seconds == HOUR
 
