@@ -31,6 +31,13 @@ STICKS_OUT = """() => {
   return [scrollWidth, clientWidth, [...new Set(found)]];
 }"""
 
+#: What a box cuts or scrolls sideways, beside what does so on purpose.
+CUT_OFF = """() => [...document.querySelectorAll("main .card, main .card *")].filter(element => {
+  const {overflowX, position} = getComputedStyle(element);
+  return overflowX !== "visible" && position !== "absolute" && element.clientWidth > 1
+    && element.scrollWidth > element.clientWidth + 1 && !element.matches(".status-cause, .table-scroll, .log *, pre");
+}).map(element => `${element.tagName.toLowerCase()}.${element.className}: ${element.textContent.trim().slice(0, 40)}`)"""
+
 
 def too_wide(page: Page) -> list[str]:
     """Return each width of the window at which the page is wider, with what sticks out."""
@@ -40,6 +47,13 @@ def too_wide(page: Page) -> list[str]:
         needed, room, what = page.evaluate(STICKS_OUT)
         if needed > room:
             found.append(f"needs {needed} of {room} pixels: {what}")
+    return found
+
+
+def cut_off(page: Page, width: int) -> list[str]:
+    """Return what a window of this width cuts off."""
+    page.set_viewport_size({"width": width, "height": 800})
+    found: list[str] = page.evaluate(CUT_OFF)
     return found
 
 

@@ -10,7 +10,7 @@ from tests.stack import VIEWER, VIEWER_PASSWORD
 
 from .chromium import visitor
 from .longest import ACCOUNT, longest
-from .pages import too_wide
+from .pages import cut_off, too_wide
 from .sample import running_sample
 from .test_every_page import PAGES
 
@@ -32,6 +32,29 @@ MORE = (
     "/load-tests/1/",
     "/load-tests/compare/?a=1&b=2",
 )
+
+#: The tables with the most columns.
+TABLES = (
+    *("/", "/availability/", "/backups/", "/backups/history/", "/rebuilds/", "/schedules/", "/audit/", "/calendar/"),
+    *("/clusters/shop/", "/clusters/billing/", "/clusters/shop/calendar/", "/instances/shop-r1/waits/"),
+    *("/clusters/billing/capacity/", "/load-tests/", "/queue/", "/clusters/shop/topology/", "/inventory/", "/inventory/sources/"),
+    *("/availability/billing/", "/availability/billing/what-if/", "/admin/connection-tests/", "/admin/users/"),
+)
+#: What the sample lacks: a rebuild that runs, and a block without an estimate beside those with one.
+EVERY_STATE = """
+from dbops.database import clock
+from dbops.models import Cluster, Maintenance, Rebuild
+Rebuild.objects.filter(pk=2).update(status="running", finished_at=None, heartbeat_at=clock.now())
+Maintenance.objects.create(
+    cluster=Cluster.objects.get(name="shop"), starts_at=clock.now(), reason="Disk", created_by="alice"
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def ordinary() -> Iterator[str]:
+    with running_sample(weeks=1, rights=("--group", "operator", "--superuser"), then=EVERY_STATE) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -68,5 +91,20 @@ def test_no_page_is_wider_than_its_window(sample: str, program: str, request: py
         assert answer is not None
         assert answer.ok, address
         wrong += [f"{address} {text}" for text in too_wide(person.page)]
+    person.context.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_no_window_cuts_off_a_column_or_a_state(ordinary: str, browser: Browser, language: str) -> None:
+    person = visitor(browser, ordinary)
+    person.log_in(VIEWER, VIEWER_PASSWORD)
+    person.context.add_cookies([{"name": "dbops_language", "value": language, "url": ordinary}])
+    wrong = []
+    for address in TABLES:
+        answer = person.page.goto(ordinary + address)
+        assert answer is not None
+        assert answer.ok, address
+        wrong += [f"{address} {width} {text}" for width in (360, 1280, 1920) for text in cut_off(person.page, width)]
     person.context.close()
     assert wrong == []
