@@ -37,7 +37,14 @@ MORE = (
 TABLES = (
     *("/", "/availability/", "/backups/", "/backups/history/", "/rebuilds/", "/schedules/", "/audit/", "/calendar/"),
     *("/clusters/shop/", "/clusters/billing/", "/clusters/shop/calendar/", "/instances/shop-r1/waits/"),
-    *("/clusters/billing/capacity/", "/load-tests/", "/queue/", "/clusters/shop/topology/", "/inventory/", "/inventory/sources/"),
+    *(
+        "/clusters/billing/capacity/",
+        "/load-tests/",
+        "/queue/",
+        "/clusters/shop/topology/",
+        "/inventory/",
+        "/inventory/sources/",
+    ),
     *("/availability/billing/", "/availability/billing/what-if/", "/admin/connection-tests/", "/admin/users/"),
 )
 #: What the sample lacks: a rebuild that runs, and a block without an estimate beside those with one.

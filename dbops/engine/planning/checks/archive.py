@@ -24,7 +24,7 @@ FOUND_SHOWN = 300
 
 
 def there_is_one(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, archive = "archive.file", phrase("A complete backup exists"), inputs.archive
+    code, title, archive = "archive.file", phrase("Complete backup"), inputs.archive
     name = inputs.source.name
     if archive is None:
         yield refusal(
@@ -50,7 +50,7 @@ def there_is_one(inputs: PlanInputs) -> Iterator[Finding]:
 
 def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a backup whose restore test failed."""
-    code, title = "archive.restore_test", phrase("No restore test of the backup failed")
+    code, title = "archive.restore_test", phrase("Restore tests of the backup")
     archive = inputs.archive
     if archive is None:
         return
@@ -111,7 +111,7 @@ def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
     advice = phrase(
         "See the page of backup run {run}. A new restorable backup shortens the catch-up.", run=newer[0].run
     )
-    yield warning("archive.passed_over", phrase("The newest backup is read"), seen, advice)
+    yield warning("archive.passed_over", phrase("Newest backup"), seen, advice)
 
 
 def _found(restore_test: RestoreTestEnd) -> str:
@@ -127,7 +127,7 @@ def _moment(at: datetime) -> str:
 
 
 def its_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "archive.host", phrase("The host of the backup answers"), inputs.source
+    code, title, source = "archive.host", phrase("Host of the backup"), inputs.source
     if source.facts is None:
         return
     if problem := source.facts.host_problem:
@@ -139,7 +139,7 @@ def its_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_target_can_open_it(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "archive.version", phrase("The target's server can open the backup")
+    code, title = "archive.version", phrase("Version of the backup")
     archive, flavor, target = inputs.archive, inputs.flavor, inputs.target
     if archive is None or flavor is None:
         return
@@ -180,7 +180,7 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     if flavor is None or host is None:
         return
     tool = find_tool(inputs.target, flavor.backup_programs)
-    code, title = "archive.tool", phrase("The target's host has the backup tool for this backup")
+    code, title = "archive.tool", phrase("Backup tool on the target's host")
     if tool is None:
         seen = phrase(
             "Missing: {backup_programs} on {host}.",
@@ -206,7 +206,7 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.unpack_programs, flavor.client_programs)
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "archive.programs", phrase("The target's host has the programs to unpack")
+    code, title = "archive.programs", phrase("Programs to unpack on the target's host")
     if missing:
         yield refusal(
             code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")
@@ -217,7 +217,7 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
 
 def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
     """Require GTID: the copy attaches to the primary at once, and its position in the primary's logs is unknown without GTID."""
-    code, title = "archive.gtid", phrase("The copy can be attached to the primary by GTID")
+    code, title = "archive.gtid", phrase("GTID of backup and primary")
     archive, primary = inputs.archive, inputs.primary.server if inputs.primary else None
     if archive is None or primary is None:
         return
@@ -234,7 +234,7 @@ def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
 
 def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse if the primary has purged binary logs that the copy needs: error 1236 would appear after all the work."""
-    code, title = "archive.reach", phrase("The primary still has all binary logs since the backup")
+    code, title = "archive.reach", phrase("Binary logs of the primary since the backup")
     archive, flavor = inputs.archive, inputs.flavor
     primary = inputs.primary.server if inputs.primary else None
     if archive is None or flavor is None or primary is None or not archive.gtid:
@@ -275,7 +275,7 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.server_programs, flavor.client_programs, install_programs(flavor))
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "dump.programs", phrase("The target's host has the programs to load")
+    code, title = "dump.programs", phrase("Programs to load on the target's host")
     if missing:
         yield refusal(
             code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")
@@ -286,7 +286,7 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
 
 def new_dumps_can_be_restored(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the program that dumps the source: that of the other product has the same name."""
-    code, title, source = "dump.program", phrase("The source's host has the dump program of its server"), inputs.source
+    code, title, source = "dump.program", phrase("Dump program on the source's host"), inputs.source
     flavor, host = inputs.flavor, source.facts.host if source.facts else None
     program = dump_program(flavor, host.tools) if flavor and host else None
     if flavor is None or program is None:
@@ -322,7 +322,7 @@ CHECKS = (
 
 def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of an account that makes incomplete dumps: some objects are left out without an error."""
-    code, title, facts = "dump.account", phrase("The account that makes dumps may read everything"), inputs.source.facts
+    code, title, facts = "dump.account", phrase("Privileges of the dump account"), inputs.source.facts
     if facts is None or facts.server is None or facts.local_privileges is None:
         return
     if lacks := lacking_for_dump(facts):

@@ -36,7 +36,7 @@ def fits_beside_old_data(inputs: PlanInputs) -> bool | None:
 
 def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the free space before anything is destroyed. Warn if the old data is removed first."""
-    code, title = "target.space", phrase("The target has enough space")
+    code, title = "target.space", phrase("Free space on the target")
     needed, facts = bytes_needed(inputs), inputs.target.facts
     if facts is None or facts.datadir is None:
         return
@@ -65,7 +65,7 @@ def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
 
 def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the redo capacity: a redo log that wraps around ends the copy, after hours on MySQL, only at the very end on MariaDB."""
-    code, title, server = "source.redo", phrase("The source's redo log outlasts the copy"), inputs.source.server
+    code, title, server = "source.redo", phrase("Redo log of the source"), inputs.source.server
     seconds = inputs.cautious_copy_seconds
     if server is None or seconds is None:
         return
@@ -107,7 +107,7 @@ def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
 def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, facts = (
         "source.open_files",
-        phrase("The open files limit of the SSH session is high enough"),
+        phrase("Open files limit of the SSH session"),
         inputs.source.facts,
     )
     if not (facts and facts.host):
@@ -129,7 +129,7 @@ def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
 
 def hosts_have_no_load_test(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a load test on a host: it does not hold the rebuild up, but takes CPU and disk, and is slowed down itself."""
-    code, title = "host.load_test", phrase("No load test runs on the hosts")
+    code, title = "host.load_test", phrase("Load tests on the hosts")
     if inputs.load_tests:
         yield warning(
             code,

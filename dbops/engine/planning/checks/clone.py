@@ -22,7 +22,7 @@ def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
 
 
 def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "clone.version", phrase("Both servers support clone")
+    code, title = "clone.version", phrase("Versions for clone")
     source, flavor, target = inputs.source.server, inputs.source.flavor, inputs.target
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
@@ -62,7 +62,7 @@ def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.plugin", phrase("The source has or can load the clone plugin"), clone_facts(inputs)
+    code, title, facts = "clone.plugin", phrase("Clone plugin of the source"), clone_facts(inputs)
     if inputs.source.server is None or inputs.source.server.flavor != "mysql":
         return
     version = parse_version(inputs.source.server.version)
@@ -91,7 +91,7 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a donor with super_read_only: account and plugin are rows, and not even an administrator can add them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
-        phrase("dbops can create the clone account on the source"),
+        phrase("Clone account on the source"),
         clone_facts(inputs),
     )
     if facts is None:
@@ -112,7 +112,7 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
 
 def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse tables of other engines: clone copies InnoDB only, and they arrive empty (manual, "Clone Plugin Limitations")."""
-    code, title, server = "clone.engines", phrase("All tables are InnoDB"), inputs.source.server
+    code, title, server = "clone.engines", phrase("Engines of the tables"), inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.foreign_engines:
@@ -123,7 +123,7 @@ def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.packet", phrase("max_allowed_packet is large enough"), clone_facts(inputs)
+    code, title, facts = "clone.packet", phrase("max_allowed_packet of the source"), clone_facts(inputs)
     if facts is None:
         return
     if facts.max_allowed_packet < PACKET_BYTES:
@@ -140,7 +140,7 @@ def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
 
 def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
     """Require the same platform and server character set on both (manual, "Remote Cloning Prerequisites")."""
-    code, title, facts = "clone.platform", phrase("Same platform and character set"), clone_facts(inputs)
+    code, title, facts = "clone.platform", phrase("Platform and character set"), clone_facts(inputs)
     target = inputs.target.server
     if facts is None:
         return
@@ -190,7 +190,7 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_way_is_encrypted(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.tls", phrase("The transfer is encrypted"), clone_facts(inputs)
+    code, title, facts = "clone.tls", phrase("Encryption of the transfer"), clone_facts(inputs)
     if facts is None:
         return
     if facts.tls:
@@ -201,7 +201,7 @@ def the_way_is_encrypted(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def statements_are_not_held_up(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.ddl", phrase("Schema changes are possible during the clone"), inputs.source.server
+    code, title, server = "clone.ddl", phrase("Schema changes during the clone"), inputs.source.server
     facts = clone_facts(inputs)
     if server is None or facts is None:
         return
@@ -213,7 +213,7 @@ def statements_are_not_held_up(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_source_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.gtid", phrase("The copy knows its position by GTID"), inputs.source.server
+    code, title, server = "clone.gtid", phrase("GTID position of the copy"), inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.gtid_enabled:
@@ -233,7 +233,7 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     source = inputs.source.facts.host if inputs.source.facts else None
     if source and find_tool(inputs.source, flavor.client_programs) is None:
         missing.append(f"{' or '.join(flavor.client_programs)} on {inputs.source.host}")
-    code, title = "clone.programs", phrase("The hosts have the programs for clone")
+    code, title = "clone.programs", phrase("Programs for clone on the hosts")
     if missing:
         yield refusal(
             code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")

@@ -35,7 +35,7 @@ def doublewrite_is_known(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn if the target will protect its pages in another way than source and primary, or not at all without a reason."""
     code, title, target = (
         "target.doublewrite",
-        phrase("The target repairs torn pages as its cluster does"),
+        phrase("Torn page repair on the target"),
         inputs.target,
     )
     setting = after_rebuild(target)

@@ -24,7 +24,7 @@ def inside_of(target: KnownInstance, flavor: Flavor | None) -> tuple[str, ...]:
 
 def named_files_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
     """Name what is kept: the server does not start without these directories, or starts with other certificates."""
-    code, title = "target.inside", phrase("Directories and files that the option file names are kept")
+    code, title = "target.inside", phrase("Directories and files in the option file")
     if inputs.target.facts is None:
         return
     kept = [line.partition(" ")[2] for line in inside_of(inputs.target, None)]
@@ -41,7 +41,7 @@ def data_files_lie_together(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a subdirectory for data files: the copy has them in the data directory, where the server would not look."""
     code, title, facts = (
         "target.data_places",
-        phrase("The option file has all data files in one directory"),
+        phrase("Data directories in the option file"),
         inputs.target.facts,
     )
     if facts is None or facts.config is None or facts.datadir is None:

@@ -44,7 +44,7 @@ def target_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a member of a group: the group brings it back, and a copy by dbops would not know the group's state."""
     code, title, target = (
         "target.group",
-        phrase("The target is in no Galera cluster or replication group"),
+        phrase("Group of the target"),
         inputs.target,
     )
     if target.facts is None:
@@ -68,14 +68,14 @@ def target_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
         )
         yield refusal(code, title, seen, REJOIN[configured.mechanism == GALERA])
     else:
-        yield ok(code, title, phrase("It is not."))
+        yield ok(code, title, phrase("None."))
 
 
 def source_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse to read a member: it takes the group's writes, and slows all members down when it falls behind (flow control)."""
     code, title, group = (
         "source.group",
-        phrase("The source is in no Galera cluster or replication group"),
+        phrase("Group of the source"),
         group_of(inputs.source),
     )
     if inputs.source.server is None:
@@ -89,12 +89,12 @@ def source_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
         )
         yield refusal(code, title, seen, ANOTHER_SOURCE)
     else:
-        yield ok(code, title, phrase("It is not."))
+        yield ok(code, title, phrase("None."))
 
 
 def backup_counts_as_the_primary_does(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse the backup of a member whose GTIDs are its own: at the primary they name other transactions."""
-    code, title = "source.group", phrase("The backup's GTIDs are those of the primary")
+    code, title = "source.group", phrase("GTIDs of the backup")
     source, primary = inputs.source, inputs.primary
     group = group_of(source)
     if primary is None or (source.facts is None and group is None):
@@ -131,7 +131,7 @@ def backup_counts_as_the_primary_does(inputs: PlanInputs) -> Iterator[Finding]:
 
 def primary_can_be_followed(inputs: PlanInputs) -> Iterator[Finding]:
     """Check a primary that is a member of a group: what it logs, and what its GTIDs mean on another member."""
-    code, title, primary = "primary.group", phrase("A replica can follow the primary"), inputs.primary
+    code, title, primary = "primary.group", phrase("Group of the primary"), inputs.primary
     server = primary.server if primary else None
     if primary is None or server is None:
         return
@@ -158,7 +158,7 @@ def primary_can_be_followed(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.managed", phrase("The target runs on a host of yours")
+    code, title = "target.managed", phrase("Managed service of the target")
     kind = kind_of(inputs.target)
     if inputs.target.server is None:
         return
@@ -182,7 +182,7 @@ def target_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a managed source: there is no host for the backup tool, no file, and no plugin or account for a clone."""
-    code, title = "source.managed", phrase("The source runs on a host of yours")
+    code, title = "source.managed", phrase("Managed service of the source")
     kind = kind_of(inputs.source)
     if inputs.source.server is None:
         return
@@ -208,7 +208,7 @@ def primary_keeps_what_it_says(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a managed primary: its service removes binary logs by a rule of its own."""
     code, title, primary = (
         "primary.managed",
-        phrase("The primary's binary logs are kept by its own settings"),
+        phrase("Managed service of the primary"),
         inputs.primary,
     )
     kind = kind_of(primary) if primary else None
@@ -241,7 +241,7 @@ def primary_keeps_what_it_says(inputs: PlanInputs) -> Iterator[Finding]:
 
 def products_agree(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of another product: a feature of one maker in the files can stop the other's server, or stay unread."""
-    code, title = "pair.product", phrase("Source and target are the same product")
+    code, title = "pair.product", phrase("Products of source and target")
     source, target = kind_of(inputs.source), kind_of(inputs.target)
     if source is None or target is None:
         return

@@ -15,7 +15,7 @@ MAX_SHOWN = 5
 
 def source_replicates_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a source with replication filters: it lacks data by design, and the copy would too."""
-    code, title, server = "source.filters", phrase("The source has all data of the primary"), inputs.source.server
+    code, title, server = "source.filters", phrase("Replication filters of the source"), inputs.source.server
     if server is None:
         return
     found = filters_of(server.replication)
@@ -41,7 +41,7 @@ def source_logs_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a source that leaves databases out of its binary log: the copy catches up from there."""
     code, title, server = (
         "source.binlog_filters",
-        phrase("The source's binary log has all changes"),
+        phrase("Binary log filters of the source"),
         inputs.source.server,
     )
     if server is None or server.stored is None:
@@ -72,7 +72,7 @@ def as_text(found: dict[str, dict[str, str]]) -> str:
 
 def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse table files outside the data directory: they are copied to their old path, or their link is not copied."""
-    code, title = "source.outside_files", phrase("All table files of the source are in its data directory")
+    code, title = "source.outside_files", phrase("Table files of the source")
     stored, files = stored_of(inputs.source), links_of(inputs.source)
     if inputs.source.server is None and files is None:
         return
@@ -99,7 +99,7 @@ def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
 def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
     """Say what happens to databases that are symbolic links: the copy has directories in their place."""
     for code, member in (("source.schema_links", inputs.source), ("target.schema_links", inputs.target)):
-        title = phrase("No database of {member} is a symbolic link", member=member.name)
+        title = phrase("Symbolic links of {member}", member=member.name)
         files = links_of(member)
         if files is None:
             continue
@@ -128,7 +128,7 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
     """Say where a target goes that follows an intermediate replica: back to it, or to the primary."""
-    code, title = CHAINED, phrase("The target follows the same server after the rebuild")
+    code, title = CHAINED, phrase("Replication source of the target")
     primary = inputs.primary
     if primary is None or not (connections_of(inputs.target) or inputs.unrestored):
         return
@@ -157,7 +157,7 @@ def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of old table files outside the target's data directory: dbops neither moves nor removes them."""
-    code, title = "target.outside_files", phrase("All table files of the target are in its data directory")
+    code, title = "target.outside_files", phrase("Table files of the target")
     stored, files = stored_of(inputs.target), links_of(inputs.target)
     if stored is None and files is None:
         return

@@ -23,7 +23,7 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
     The file is read over SSH, the server over SQL. A difference between them can mean that the two addresses are of two machines.
     """
-    code, title = "target.server_id", phrase("The target's server id is unique")
+    code, title = "target.server_id", phrase("Server id of the target")
     facts = inputs.target.facts
     if facts is None or facts.host is None:
         yield unknown(code, title, phrase("{host} was not read", host=inputs.target.host))
@@ -89,7 +89,7 @@ def _with_server_id(inputs: PlanInputs, number: int) -> list[str]:
 
 def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
     """Compare the data directories: a server that starts on another directory would be "verified" on its old data."""
-    code, title = "target.datadir", phrase("Option file and inventory have the same data directory")
+    code, title = "target.datadir", phrase("Data directory of the target")
     facts = inputs.target.facts
     if facts is None or facts.datadir is None:
         return
@@ -109,7 +109,7 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a path that a third account can exchange: root would stop and move what that account puts there."""
     code, title, facts = (
         "target.path",
-        phrase("Only root and the server's account can exchange the data directory"),
+        phrase("Path to the data directory"),
         inputs.target.facts,
     )
     if facts is None or facts.datadir is None:
@@ -129,7 +129,7 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse redo, undo or system files elsewhere: they would meet the new data, and old binary logs name invalid positions."""
-    code, title = "target.external_paths", phrase("The target has no files outside its data directory")
+    code, title = "target.external_paths", phrase("External paths of the target")
     facts = inputs.target.facts
     if facts is None or facts.config is None or facts.datadir is None:
         return
@@ -156,7 +156,7 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
         option = flavor.variable_name("skip_replica_start")
         yield refusal(
             "target.skip_replica_start",
-            phrase("The copy does not start replication on its own"),
+            phrase("Replication at the server's start"),
             phrase("{defaults_file} does not set {option}.", defaults_file=target.defaults_file, option=option),
             phrase(
                 "Set {option} = ON there: the copied settings would start replication from the source's source.",
@@ -166,7 +166,7 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
     if not config.read_only:
         yield warning(
             "target.read_only_config",
-            phrase("The target starts read-only"),
+            phrase("read_only at the server's start"),
             phrase("{defaults_file} does not set read_only.", defaults_file=target.defaults_file),
             phrase("dbops sets it after the start. Set it in the file so that it survives a restart."),
         )
@@ -176,7 +176,7 @@ def nothing_is_run_at_the_start(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of an ``init_file``: the operator's start command runs it on the copy, before anything is verified."""
     code, title, facts = (
         "target.init_file",
-        phrase("The target's server runs no file at its start"),
+        phrase("init_file of the target"),
         inputs.target.facts,
     )
     if facts is None or facts.config is None:

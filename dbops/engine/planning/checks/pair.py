@@ -19,7 +19,7 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
 
 def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse one server as both, compared by name, address, data directory on the host, and the servers' own identities."""
-    code, title = "pair.differ", phrase("Source and target are different instances")
+    code, title = "pair.differ", phrase("Identity of source and target")
     source, target = inputs.source, inputs.target
     same = [
         word
@@ -55,7 +55,7 @@ def _uuid(member: KnownInstance) -> str:
 
 
 def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "pair.cluster", phrase("Source and target are in the same cluster")
+    code, title = "pair.cluster", phrase("Clusters of source and target")
     if inputs.source.cluster != inputs.target.cluster:
         yield refusal(
             code,
@@ -84,7 +84,7 @@ def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
 
 def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """Require a target server of the source's series that is not older: an older server cannot open the files."""
-    code, title = "pair.version", phrase("Same flavor and compatible version")
+    code, title = "pair.version", phrase("Flavors and versions")
     source, flavor = inputs.source.server, inputs.source.flavor
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
@@ -144,7 +144,7 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     for role, member in (("source", inputs.source), ("target", inputs.target)):
         if not (member.facts and member.facts.host):
             continue
-        code, title = f"tools.{role}", phrase("The {role}'s host has the backup tool for this server", role=role)
+        code, title = f"tools.{role}", phrase("Backup tool on the {role}'s host", role=role)
         tool = find_tool(member, flavor.backup_programs)
         if tool is None:
             yield refusal(
@@ -178,14 +178,14 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         if missing:
             yield refusal(
                 f"programs.{role}",
-                phrase("The {role}'s host has the programs to stream", role=role),
+                phrase("Programs to stream on the {role}'s host", role=role),
                 phrase("Missing: {missing}.", missing=", ".join(missing)),
                 phrase("Install them on that host."),
             )
         else:
             yield ok(
                 f"programs.{role}",
-                phrase("The {role}'s host has the programs to stream", role=role),
+                phrase("Programs to stream on the {role}'s host", role=role),
                 phrase("All programs found."),
             )
 
@@ -257,14 +257,12 @@ def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
     if abs(offset) > 60:
         yield warning(
             "pair.clock",
-            phrase("The source's clock is right"),
+            phrase("Clock of the source"),
             phrase("Off by {offset} s.", offset=f"{offset:.0f}"),
             phrase("Fix its time service."),
         )
     else:
-        yield ok(
-            "pair.clock", phrase("The source's clock is right"), phrase("Off by {offset} s.", offset=f"{offset:.1f}")
-        )
+        yield ok("pair.clock", phrase("Clock of the source"), phrase("Off by {offset} s.", offset=f"{offset:.1f}"))
 
 
 def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
@@ -276,7 +274,7 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             continue
         code, title = (
             f"{role}.admin_login",
-            phrase("The dashboard's account can log in locally on the {role}", role=role),
+            phrase("Local login on the {role}", role=role),
         )
         if facts.admin_login.error:
             advice = phrase(
@@ -292,7 +290,7 @@ def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
     server = inputs.source.facts.server if inputs.source.facts else None
     if server is None or server.missing_privileges is None:
         return
-    code, title = "source.dashboard_account", phrase("The dashboard's account has all privileges")
+    code, title = "source.dashboard_account", phrase("Privileges of the dashboard's account")
     if server.missing_privileges:
         seen = phrase(
             "On the source it lacks {missing_privileges} on *.*; the copy has the same accounts.",
@@ -300,7 +298,7 @@ def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
         )
         yield refusal(code, title, seen, phrase("Grant the missing privileges; see docs/how-to/accounts.md."))
     else:
-        yield ok(code, title, phrase("It has those that a rebuild needs."))
+        yield ok(code, title, phrase("All that a rebuild needs."))
 
 
 def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
@@ -311,7 +309,7 @@ def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
             continue
         code, title = (
             f"{role}.shared_login",
-            phrase("No password that the {role}'s host gets opens another host", role=role),
+            phrase("Passwords on the {role}'s host", role=role),
         )
         if member.shared_logins:
             seen = phrase(

@@ -15,7 +15,7 @@ MAX_SHOWN = 10
 
 def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse several connections, whatever a person has accepted: the copy has the data of one, the others would be lost."""
-    code, title = "target.sources", phrase("The target replicates from one source")
+    code, title = "target.sources", phrase("Replication connections of the target")
     links = connections_of(inputs.target)
     if links is None:
         yield warning(
@@ -52,7 +52,7 @@ def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
 
 def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse keys and certificates inside the data directory: they go with it, and replication could not connect."""
-    code, title = "target.replication_files", phrase("The files of the replication connection remain")
+    code, title = "target.replication_files", phrase("Files of the replication connection")
     links, facts = connections_of(inputs.target), inputs.target.facts
     if not links or len(links) > 1 or facts is None:
         return
@@ -80,7 +80,7 @@ def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
 
 def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of data that a filter kept away from the target: the copy brings it, as it is at the source."""
-    code, title = "target.filters", phrase("The target has no replication filters")
+    code, title = "target.filters", phrase("Replication filters of the target")
     links = connections_of(inputs.target)
     if not links or len(links) > 1:
         return
@@ -109,7 +109,7 @@ def others_are_in_the_option_file(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of variables that were set at run time and are not of replication: the new server process does not have them."""
     code, title, server = (
         "target.run_time",
-        phrase("Settings of the running target are in its option file"),
+        phrase("Run-time settings of the target"),
         inputs.target.server,
     )
     if server is None or server.set_at_run_time is None or inputs.unrestored:  # an incomplete copy has those of dbops

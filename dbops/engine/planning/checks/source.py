@@ -14,7 +14,7 @@ from dbops.engine.states import Role
 
 
 def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.answers", phrase("The source answers"), inputs.source
+    code, title, source = "source.answers", phrase("Answer of the source"), inputs.source
     if source.facts is None:
         return
     problem = source.facts.host_problem or source.facts.server_problem
@@ -29,7 +29,7 @@ def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.role", phrase("The source is a backup instance"), inputs.source
+    code, title, source = "source.role", phrase("Role of the source"), inputs.source
     if source.role == Role.PRIMARY:
         yield refusal(
             code,
@@ -50,7 +50,7 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_rows_are_equal(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a source whose rows differ: the copy would have the same rows, and equal them in its certificate."""
-    code, title = "source.rows_differ", phrase("No rows of the source are known to differ")
+    code, title = "source.rows_differ", phrase("Differing rows of the source")
     if inputs.source_differs is None:
         yield ok(code, title, phrase("No comparison found any."))
     else:
@@ -68,7 +68,7 @@ def source_rows_are_equal(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the source's replication: a stopped source gives an old copy, and its lag adds to the time of catching up."""
-    code, title, server = "source.replication", phrase("The source replicates with little lag"), inputs.source.server
+    code, title, server = "source.replication", phrase("Replication of the source"), inputs.source.server
     if server is None:
         return
     if not server.replication:
@@ -118,7 +118,7 @@ def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "source.binlog", phrase("The copy can replicate from the source"), inputs.source.server
+    code, title, server = "source.binlog", phrase("Binary log of the source"), inputs.source.server
     if server is None:
         return
     updates = _own_name(inputs, "log_replica_updates")
@@ -151,7 +151,7 @@ def _own_name(inputs: PlanInputs, name: str) -> str:
 
 
 def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "source.gtid", phrase("Replication uses GTID")
+    code, title = "source.gtid", phrase("GTID of the source")
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     if source is None or primary is None:
         return
@@ -181,7 +181,7 @@ def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Check for errant transactions on the source: the copy contains them, and they block the repointing after all the work."""
-    code, title = "source.errant", phrase("The source has no errant transactions")
+    code, title = "source.errant", phrase("Errant transactions of the source")
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.source.flavor
     if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
@@ -207,7 +207,7 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
         seconds = inputs.cautious_copy_seconds
         if member is None or server is None:
             continue
-        title = phrase("{member} keeps its binary logs long enough", member=member.name)
+        title = phrase("Binary log retention of {member}", member=member.name)
         if server.binlog_expire_seconds == 0:
             yield ok(code, title, phrase("No automatic removal."))
         elif seconds is None:
@@ -237,7 +237,7 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
 
 def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the privileges of the late statements now: a missing one would appear only after the whole copy."""
-    code, title, facts = "source.account", phrase("The backup account has all privileges"), inputs.source.facts
+    code, title, facts = "source.account", phrase("Privileges of the backup account"), inputs.source.facts
     if facts is None or facts.server is None:
         return
     if facts.host is None:
@@ -261,7 +261,7 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
 
 def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse tables of engines that no backup tool copies: the copy would lack their rows, or not start."""
-    code, title, server = "source.engines", phrase("All tables are copied without locks"), inputs.source.server
+    code, title, server = "source.engines", phrase("Table locks during the copy"), inputs.source.server
     if server is None:
         return
     if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
@@ -275,7 +275,7 @@ def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
 
 def backup_has_all_engines(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a physical backup of a server that has tables of other engines now: the backup lacks them."""
-    code, title, server = "source.engines", phrase("The backup has all tables"), inputs.source.server
+    code, title, server = "source.engines", phrase("Tables in the backup"), inputs.source.server
     if server is None:
         return
     if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
@@ -297,7 +297,7 @@ def writes_wait(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn where writes on the source, and so its applier, wait while files are copied."""
     code, title, server = (
         "source.write_lock",
-        phrase("Writes on the source do not wait for the copy"),
+        phrase("Writes on the source during the copy"),
         inputs.source.server,
     )
     if server is None:
@@ -316,7 +316,7 @@ def writes_wait(inputs: PlanInputs) -> Iterator[Finding]:
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse files outside the data directory: the stream flattens them into one directory, and the server would not start."""
-    code, title, server = "source.external_paths", phrase("All data is in the data directory"), inputs.source.server
+    code, title, server = "source.external_paths", phrase("External paths of the source"), inputs.source.server
     if server is None:
         return
     if server.external_paths:

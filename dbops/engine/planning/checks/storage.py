@@ -11,7 +11,7 @@ from dbops.engine.planning.checks.layout import stored_of
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
-ENCRYPTION_CODE, ENCRYPTION_TITLE = "pair.encryption", phrase("The target can read encrypted data")
+ENCRYPTION_CODE, ENCRYPTION_TITLE = "pair.encryption", phrase("Encrypted data")
 #: Options that load plugins at the start.
 LOADS = ("plugin_load", "plugin_load_add", "early_plugin_load")
 #: The encryption plugin whose keys the probe compares.
@@ -177,7 +177,7 @@ def is_loaded(config: ConfigFacts | None, plugin: LoadedPlugin) -> bool:
 
 def memory_tables_are_known(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of MEMORY tables: a physical copy has their definition alone, and the primary's next change of a row finds none."""
-    code, title, server = "source.memory_tables", phrase("No table loses its rows"), inputs.source.server
+    code, title, server = "source.memory_tables", phrase("MEMORY tables of the source"), inputs.source.server
     if server is None:
         return
     if count := server.foreign_engines.get("MEMORY", 0):
@@ -198,7 +198,7 @@ def settings_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """Compare start-up settings that the data depends on with the target's option file, else with its running server."""
     code, title, stored = (
         "pair.settings",
-        phrase("Source and target have the same settings of data files"),
+        phrase("Data file settings of source and target"),
         stored_of(inputs.source),
     )
     if stored is None:
@@ -273,7 +273,7 @@ def plugins_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a target without the plugins of copied tables and accounts: they could not be opened or used to log in."""
     code, title, stored = (
         "pair.plugins",
-        phrase("The target has the plugins that tables and accounts need"),
+        phrase("Plugins of the target"),
         stored_of(inputs.source),
     )
     server = inputs.source.server
@@ -311,7 +311,7 @@ def _is_needed(plugin: LoadedPlugin, stored: StoredData, engines: Mapping[str, i
 
 def time_zones_are_loaded(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of empty time zone tables if another server of the cluster has them, or a named zone is in use."""
-    code, title, stored = "source.time_zones", phrase("The source has the time zone tables"), stored_of(inputs.source)
+    code, title, stored = "source.time_zones", phrase("Time zone tables of the source"), stored_of(inputs.source)
     if stored is None or stored.has_time_zones is None:
         return
     others = [stored_of(member) for member in (inputs.primary, inputs.target) if member]

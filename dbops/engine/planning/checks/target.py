@@ -14,7 +14,7 @@ from dbops.engine.states import Role
 
 def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse facts older than ``fresh_seconds``: they do not describe the current state."""
-    code, title = "facts.fresh", phrase("Facts are fresh")
+    code, title = "facts.fresh", phrase("Age of the facts")
     members = [member for member in (inputs.target, inputs.source, inputs.primary) if member]
     for member in members:
         if member.facts is None:
@@ -45,7 +45,7 @@ def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    target, title = inputs.target, phrase("The target's host answers")
+    target, title = inputs.target, phrase("Answer of the target's host")
     if target.facts is None:
         return
     if problem := target.facts.host_problem:
@@ -61,7 +61,7 @@ def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.role", phrase("The target is not the primary")
+    code, title = "target.role", phrase("Role of the target")
     if inputs.target.role == Role.PRIMARY:
         yield refusal(
             code,
@@ -75,7 +75,7 @@ def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a server that accepts writes: it is a primary, whatever the inventory says."""
-    code, title = "target.read_only", phrase("The target accepts no writes")
+    code, title = "target.read_only", phrase("Writes on the target")
     server = inputs.target.server
     if server is None:
         if inputs.target.facts and inputs.target.facts.server_problem:
@@ -104,7 +104,7 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a target that other instances replicate from, by the target's own facts and those of every other instance."""
-    code, title = "target.replicas", phrase("No replica is attached to the target")
+    code, title = "target.replicas", phrase("Replicas of the target")
     target = inputs.target
     attached = [
         item.host or phrase("server id {server_id}", server_id=item.server_id)
@@ -128,7 +128,7 @@ def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
 
 
 def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.write_address", phrase("The target is not a write address")
+    code, title = "target.write_address", phrase("Address of the target")
     target = inputs.target
     own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
     hits = sorted(own & set(inputs.write_addresses))
@@ -151,7 +151,7 @@ def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.clients", phrase("No client is connected to the target")
+    code, title = "target.clients", phrase("Clients of the target")
     server = inputs.target.server
     if server is None:
         return
@@ -172,7 +172,7 @@ def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Check for errant transactions: they exist only on the target and are lost with its data directory."""
-    code, title = "target.errant", phrase("The target has no errant transactions")
+    code, title = "target.errant", phrase("Errant transactions of the target")
     target, primary = inputs.target.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.target.flavor
     if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
@@ -223,7 +223,7 @@ def not_written_by(primary: ServerFacts, gtids: str, members: Iterable[KnownInst
 
 
 def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.service", phrase("The target has stop and start commands")
+    code, title = "target.service", phrase("Stop and start commands of the target")
     target = inputs.target
     if target.start_command and target.stop_command:
         yield ok(code, title, f"{target.stop_command}; {target.start_command}")

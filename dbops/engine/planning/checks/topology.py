@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.plan import Finding
 
 def topology_is_as_stored(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a topology difference: wrong roles lead to the wrong machine being read, replaced or replicated from."""
-    code, title = "topology.differs", phrase("The topology matches the inventory")
+    code, title = "topology.differs", phrase("Topology differences")
     open_ones = [item for item in inputs.differences if item.matters]
     if open_ones:
         yield refusal(
