@@ -1,6 +1,7 @@
 """Clean up what a rebuild left on a host that did not answer at its end. This can run any number of times."""
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 
 from dbops.engine.errors import DbopsError
@@ -13,22 +14,31 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durability_at_end
 
 
+class Place(StrEnum):
+    """A machine or a server on which an ended run left something."""
+
+    SOURCE_HOST = "source host"
+    SOURCE_SERVER = "source server"
+    TARGET_HOST = "target host"
+    TARGET_SERVER = "target server"
+
+
 def needs_sweep(run: Run) -> bool:
     """Return whether an ended run left something that its clean-up could not reach."""
-    checkpoint = run.checkpoint
-    opened = bool(checkpoint.get("source_opened"))
-    left_open = opened and not (checkpoint.get("source_closed") and checkpoint.get("key_forgotten"))
-    return (
-        left_open
-        or (bool(checkpoint.get("donor_opened")) and not checkpoint.get("donor_closed"))
-        or ("relaxed" in checkpoint and not checkpoint.get("rolled_back"))
-        or not is_target_known(checkpoint)
-        or (
-            (opened or bool(checkpoint.get("donor_opened")))
-            and "source_found" in checkpoint
-            and "source_differs" not in checkpoint
-        )
-    )
+    return bool(left_over(run.checkpoint))
+
+
+def left_over(checkpoint: Mapping[str, Any]) -> list[Place]:
+    """Return the places that the clean-up of an ended run did not reach."""
+    opened, donor = bool(checkpoint.get("source_opened")), bool(checkpoint.get("donor_opened"))
+    is_compared = "source_found" not in checkpoint or "source_differs" in checkpoint
+    left = {
+        Place.SOURCE_HOST: opened and not checkpoint.get("source_closed"),
+        Place.SOURCE_SERVER: (donor and not checkpoint.get("donor_closed")) or ((opened or donor) and not is_compared),
+        Place.TARGET_HOST: (opened and not checkpoint.get("key_forgotten")) or not is_target_known(checkpoint),
+        Place.TARGET_SERVER: "relaxed" in checkpoint and not checkpoint.get("rolled_back"),
+    }
+    return [place for place, is_left in left.items() if is_left]
 
 
 def is_target_known(checkpoint: Mapping[str, Any]) -> bool:
