@@ -59,13 +59,17 @@ class Dumps:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The whole comparison. ``expected_seconds`` is ``None`` unless every step that ran was predicted: a partial sum would mislead."""
+    """The whole comparison.
+
+    ``expected_seconds`` is ``None`` unless every step that ran was predicted: a partial sum would mislead. ``others`` is ``None`` where
+    nothing was copied: then earlier rebuilds say nothing.
+    """
 
     steps: tuple[StepComparison, ...]
     seconds: float
     bytes: int | None
     rate: float | None
-    others: tuple[PastCopy, ...] = ()
+    others: tuple[PastCopy, ...] | None = None
     dumps: Dumps | None = None
 
     @property

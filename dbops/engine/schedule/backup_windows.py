@@ -232,6 +232,7 @@ def spell(seconds: float) -> str:
 
 
 def in_tenths(seconds: float) -> str:
-    """Return ``4.2 s`` for less than ten seconds; ``""`` for longer durations and whole seconds."""
-    tenths = round(max(0.0, seconds), 1)
-    return f"{tenths} s" if tenths < TENTHS_BELOW_SECONDS and not float(seconds).is_integer() else ""
+    """Return ``4.2 s`` for less than ten seconds, ``< 0.1 s`` at least; ``""`` for longer durations and whole seconds."""
+    seconds = max(0.0, seconds)
+    tenths = round(seconds, 1)
+    return f"{tenths or '< 0.1'} s" if tenths < TENTHS_BELOW_SECONDS and not seconds.is_integer() else ""

@@ -21,7 +21,7 @@ def comparison(page: RebuildPage) -> Comparison | None:
         seconds=(rebuild.finished_at - rebuild.started_at).total_seconds(),
         bytes=copy.bytes if copy else None,
         rate=copy.average if copy else None,
-        others=_others(rebuild) if rebuild.method in METHODS else (),
+        others=_others(rebuild) if rebuild.method in METHODS else None,
         dumps=dumps_of(_dump_seconds(rebuild)) if rebuild.method in METHODS else None,
     )
 

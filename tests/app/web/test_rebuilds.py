@@ -249,3 +249,32 @@ def test_list_names_the_kind_of_a_follow_up(viewer: Client, trio: Any) -> None:
     rows = text.partition("<tbody>")[2].split("<tr>")[1:]
     by_source = {"".join(marks(row, "kind")): f"← {trio[1].name}" in row for row in rows}
     assert by_source == {"": True, "resume": True, "rollback": False}, "nothing is copied in a roll back"
+
+
+@pytest.mark.parametrize(("method", "compared"), [("xbstream", ["0"]), ("rollback", [])])
+def test_only_a_copy_is_compared_with_earlier_rebuilds(
+    viewer: Client, trio: Any, method: str, compared: list[str]
+) -> None:
+    now = timezone.now()
+    given = {"status": Status.SUCCEEDED, "started_at": now, "finished_at": now}
+    rebuild = make_rebuild(target=trio[2], source=trio[1], method=method, **given)
+    assert marks(viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode(), "others") == compared
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "left"),
+    [
+        ({"donor_opened": True}, "source server"),
+        ({"source_opened": True, "key_forgotten": True}, "source host"),
+        ({"source_opened": True, "source_closed": True}, "target host"),
+        ({"touched": True, "source_opened": True}, "source host, target host"),
+        ({"relaxed": {}}, "target server"),
+        ({}, ""),
+    ],
+)
+def test_page_names_what_the_clean_up_has_not_reached(
+    viewer: Client, trio: Any, checkpoint: dict[str, Any], left: str
+) -> None:
+    given = {"status": Status.FAILED, "checkpoint": checkpoint, "sweep_due_at": timezone.now()}
+    rebuild = make_rebuild(target=trio[2], source=trio[1], **given)
+    assert marks(viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode(), "left") == [left]

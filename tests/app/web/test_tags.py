@@ -37,8 +37,8 @@ def test_rate_is_formatted_with_units(value: float | None, text: str) -> None:
     [
         (None, "—"),
         (0, "0 s"),
-        (-3.2, "0.0 s"),
-        (0.04, "0.0 s"),
+        (-3.2, "0 s"),
+        (0.04, "< 0.1 s"),
         (4.24, "4.2 s"),
         (7, "7 s"),
         (7.0, "7 s"),
