@@ -1,6 +1,7 @@
 """The audit log's page."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -206,3 +207,11 @@ def test_logins_are_audited_without_misplaced_passwords(olga: User) -> None:
         ("olga", "logout", "done"),
     ]
     assert typed not in str(list(AuditEntry.objects.values()))
+
+
+@pytest.mark.parametrize("address", ["/audit/", "/audit/1/"])
+def test_command_of_several_lines_is_shown_in_its_lines(viewer: Client, address: str) -> None:
+    command = "# on the host: check first\nsystemctl stop mariadb\nmv -T -n /data /old"
+    append(actor="dbops", action="command.ended", subject="replica-1", detail={"command": command, "exit_status": 0})
+    page = viewer.get(address).content.decode()
+    assert re.findall(r'class="lines command-lines">([^<]+)<', page) == [command]
