@@ -327,7 +327,7 @@ def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
         return
     if lacks := lacking_for_dump(facts):
         advice = phrase(
-            "Grant them and make a new dump: this one may lack triggers or whole schemas. See docs/how-to/accounts.md."
+            "Grant them and make a new dump: this one may lack triggers or whole schemas."
         )
         yield warning(code, title, f"{lacks[:1].upper()}{lacks[1:]}.", advice)
     else:

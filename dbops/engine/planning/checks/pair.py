@@ -278,7 +278,7 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
         )
         if facts.admin_login.error:
             advice = phrase(
-                "Let the account log in over the local socket, without TLS or by socket. See docs/how-to/accounts.md."
+                "Let the account log in over the local socket, without TLS or by socket."
             )
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
@@ -296,7 +296,7 @@ def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
             "On the source it lacks {missing_privileges} on *.*; the copy has the same accounts.",
             missing_privileges=", ".join(server.missing_privileges),
         )
-        yield refusal(code, title, seen, phrase("Grant the missing privileges; see docs/how-to/accounts.md."))
+        yield refusal(code, title, seen, phrase("Grant the missing privileges."))
     else:
         yield ok(code, title, phrase("All that a rebuild needs."))
 
@@ -317,7 +317,7 @@ def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
                 shared_logins=", ".join(member.shared_logins),
             )
             advice = phrase(
-                "Use socket authentication on the hosts, or an account for each instance. See docs/how-to/accounts.md."
+                "Use socket authentication on the hosts, or an account for each instance."
             )
             yield warning(code, title, seen, advice)
         else:

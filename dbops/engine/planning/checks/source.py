@@ -253,7 +253,7 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"{item.statement}: {item.error}",
-            phrase("Grant the missing privileges; see docs/how-to/accounts.md."),
+            phrase("Grant the missing privileges."),
         )
     if facts.backup_account and not failed:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
