@@ -1189,7 +1189,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField()),
                 ("next_read_at", models.DateTimeField(db_index=True)),
                 ("read_at", models.DateTimeField(null=True)),
-                ("listing", models.JSONField(default=dict)),
+                ("listing", dbops.models.phrases.PhrasesField(default=dict)),
                 ("failed_at", models.DateTimeField(null=True)),
                 ("error", dbops.models.phrases.PhrasesField(default=dict)),
             ],
@@ -1286,7 +1286,7 @@ class Migration(migrations.Migration):
                 ("requested_at", models.DateTimeField()),
                 ("finished_at", models.DateTimeField(db_index=True, null=True)),
                 ("expires_at", models.DateTimeField(null=True)),
-                ("plan", models.JSONField()),
+                ("plan", dbops.models.phrases.PhrasesField()),
                 ("plan_fingerprint", models.CharField(max_length=64)),
                 ("not_before", models.DateTimeField(null=True)),
                 ("stream_rate", models.BigIntegerField(null=True)),
@@ -1556,7 +1556,7 @@ class Migration(migrations.Migration):
                 ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("progress", dbops.models.phrases.PhrasesField(default=dict)),
-                ("result", models.JSONField(default=dict)),
+                ("result", dbops.models.phrases.PhrasesField(default=dict)),
                 (
                     "rebuild",
                     models.ForeignKey(

@@ -34,7 +34,7 @@ class InventorySource(models.Model):
 
     next_read_at = models.DateTimeField(db_index=True)
     read_at = models.DateTimeField(null=True)
-    listing = models.JSONField(default=dict)
+    listing = PhrasesField(default=dict)
     failed_at = models.DateTimeField(null=True)
     error = PhrasesField(default=dict)
 

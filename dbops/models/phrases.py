@@ -17,7 +17,7 @@ END = "_phrase"
 
 
 class PhrasesField(models.JSONField):
-    """JSON in which the texts of objects stay phrases."""
+    """JSON in which the texts of objects, and of lists in them, stay phrases."""
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:  # noqa: FBT001, FBT002 - Django's
         return super().get_db_prep_value(_with_packed(value), connection, prepared)
@@ -29,11 +29,18 @@ class PhrasesField(models.JSONField):
 def _with_packed(value: Any) -> Any:
     if isinstance(value, Mapping):
         made = {name: _with_packed(part) for name, part in value.items()}
-        phrases = {name: packed(part) for name, part in value.items() if isinstance(part, Phrase)}
+        phrases = {name: data for name, part in value.items() if (data := _packed(part))}
         return {**made, KEY: phrases} if phrases else made
     if isinstance(value, list | tuple):
         return [_with_packed(part) for part in value]
     return value
+
+
+def _packed(part: Any) -> Any:
+    """Return the phrase of a text, or those of the texts of a list by their place; ``None`` or nothing where there is none."""
+    if isinstance(part, list | tuple):
+        return {str(place): packed(text) for place, text in enumerate(part) if isinstance(text, Phrase)}
+    return packed(part)
 
 
 def _without_packed(value: Any) -> Any:
@@ -44,8 +51,14 @@ def _without_packed(value: Any) -> Any:
     phrases = value.pop(KEY, {})
     made = {name: _without_packed(part) for name, part in value.items()}
     for name, data in phrases.items() if isinstance(phrases, dict) else ():
-        if isinstance(text := made.get(name), str):
+        text = made.get(name)
+        if isinstance(text, str):
             made[name] = unpacked(data, text)
+        elif isinstance(text, list) and isinstance(data, dict):
+            made[name] = [
+                unpacked(data[str(place)], one) if isinstance(one, str) and str(place) in data else one
+                for place, one in enumerate(text)
+            ]
     return made
 
 

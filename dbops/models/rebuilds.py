@@ -48,7 +48,7 @@ class Rebuild(Phrased, Leased):
     requested_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, db_index=True)
     expires_at = models.DateTimeField(null=True)
-    plan = models.JSONField()
+    plan = PhrasesField()
     plan_fingerprint = models.CharField(max_length=64)
     not_before = models.DateTimeField(null=True)
     start_after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
@@ -152,7 +152,7 @@ class RebuildStep(models.Model):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     progress = PhrasesField(default=dict)
-    result = models.JSONField(default=dict)
+    result = PhrasesField(default=dict)
 
     class Meta:
         ordering: ClassVar = ["rebuild_id", "position"]

@@ -58,3 +58,18 @@ WORDS = (
     phrase("small"),
     phrase("large"),
 )
+#: The kinds of objects that a certificate counts.
+OBJECTS = (
+    phrase("event"),
+    phrase("function"),
+    phrase("grant"),
+    phrase("package"),
+    phrase("package body"),
+    phrase("partition"),
+    phrase("procedure"),
+    phrase("routine"),
+    phrase("sequence"),
+    phrase("table"),
+    phrase("tablespace"),
+    phrase("trigger"),
+)

@@ -38,6 +38,14 @@ CUT_OFF = """() => [...document.querySelectorAll("main .card, main .card *")].fi
     && element.scrollWidth > element.clientWidth + 1 && !element.matches(".status-cause, .table-scroll, .log *, pre");
 }).map(element => `${element.tagName.toLowerCase()}.${element.className}: ${element.textContent.trim().slice(0, 40)}`)"""
 
+#: Lists whose longest choice has no room, by the width of its text.
+CUT_CHOICES = """() => [...document.querySelectorAll("main select")].filter(list => list.checkVisibility()).filter(list => {
+  const {font, paddingLeft, paddingRight} = getComputedStyle(list), pen = document.createElement("canvas").getContext("2d");
+  pen.font = font;
+  const longest = Math.max(...[...list.options].map(choice => pen.measureText(choice.text).width));
+  return longest > list.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) + 1;
+}).map(list => `select ${list.name}`)"""
+
 
 def too_wide(page: Page) -> list[str]:
     """Return each width of the window at which the page is wider, with what sticks out."""
@@ -53,7 +61,7 @@ def too_wide(page: Page) -> list[str]:
 def cut_off(page: Page, width: int) -> list[str]:
     """Return what a window of this width cuts off."""
     page.set_viewport_size({"width": width, "height": 800})
-    found: list[str] = page.evaluate(CUT_OFF)
+    found: list[str] = page.evaluate(CUT_OFF) + page.evaluate(CUT_CHOICES)
     return found
 
 

@@ -45,7 +45,7 @@ TABLES = (
         "/inventory/",
         "/inventory/sources/",
     ),
-    *("/availability/billing/", "/availability/billing/what-if/", "/admin/connection-tests/", "/admin/users/"),
+    *("/availability/billing/", "/rebuilds/1/log/", "/admin/connection-tests/", "/admin/users/"),
 )
 #: What the sample lacks: a rebuild that runs, and a block without an estimate beside those with one.
 EVERY_STATE = """

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from dbops.engine.phrases import Phrase, phrase, phrases
+
 #: Older samples do not count for the current rate.
 WINDOW_SECONDS = 6.0
 
@@ -30,20 +32,25 @@ def catch_up_progress(samples: list[list[float]], arrived: list[list[float]], *,
         left: transactions that remain now.
         of: name of the source.
     """
-    known: dict[str, Any] = {"transactions_left": left, "note": f"{left} transactions behind {of}"}
+    known: dict[str, Any] = {"transactions_left": left, "note": _behind(left, of)}
     incoming = rate_of(arrived)
     if incoming is None or len(samples) < 2:
         return known
     nearer = (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
     applied = max(0.0, incoming + nearer)
     known |= {"applied_per_second": applied, "incoming_per_second": incoming}
-    known["note"] += f"; applies {applied:.0f} a second, {of} logs {incoming:.0f}"
+    rates = {"behind": _behind(left, of), "applied": f"{applied:.0f}", "source": of, "incoming": f"{incoming:.0f}"}
+    known["note"] = phrase("{behind}; applies {applied} a second, {source} logs {incoming}", **rates)
     if left and nearer > 0:
         known["eta_seconds"] = left / nearer
     elif left:
         known["falls_behind"] = True
-        known["note"] += ": it does not come nearer"
+        known["note"] = phrase("{behind}; applies {applied} a second, {source} logs {incoming}: falls behind", **rates)
     return known
+
+
+def _behind(left: int, of: str) -> Phrase:
+    return phrases("{number} transaction behind {source}", "{number} transactions behind {source}", left, source=of)
 
 
 def copy_progress(

@@ -111,9 +111,9 @@ def certificate_of(plan: Plan) -> dict[str, Any]:
         "opened": 456,
         "rows": {"tables": 411, "count": 3_918_204, "ranges": 57, "full": False},
         "left_out": {
-            "its type float has no exact text": {
+            "its type has no exact text": {
                 "count": 1,
-                "examples": [f"{plan.source.name.split('-')[0]}.prices.weight"],
+                "examples": [f"{plan.source.name.split('-')[0]}.prices.weight (float)"],
             }
         },
         "accepted": [],

@@ -8,8 +8,10 @@ from django.db import connection
 from django.utils import timezone
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts.instance import from_record
 from dbops.engine.phrases import Phrase, joined, packed, phrase
-from dbops.engine.states import RunStatus, Status
+from dbops.engine.rebuilds.plan import Finding, Plan
+from dbops.engine.states import RunStatus, Severity, Status
 from dbops.lifecycle import leases, rebuild_driver
 from dbops.lifecycle.events import log_event
 from dbops.lifecycle.external_runs import change
@@ -17,7 +19,7 @@ from dbops.lifecycle.leases import Update
 from dbops.models import BackupEvent, BackupRun, Rebuild, RebuildEvent
 from dbops.models.phrases import KEY
 from dbops.worker.journal import RebuildJournal
-from tests.app.factories import make_event, make_rebuild, make_run, make_trio
+from tests.app.factories import make_event, make_plan, make_rebuild, make_run, make_trio
 
 pytestmark = pytest.mark.django_db
 SECRET = "opensesame"
@@ -141,3 +143,19 @@ def test_note_of_a_step_is_a_phrase(rebuild: Rebuild) -> None:
     found = rebuild.steps.earliest("pk").progress
     assert found == {"note": "flushing data to disk", "percent": 1.5}
     assert isinstance(found["note"], Phrase)
+
+
+def test_plan_is_made_of_phrases_again_when_it_is_read() -> None:
+    _, source, target = make_trio()
+    seen = phrase("{member} probed {age} s ago.", member="db-1", age=3)
+    finding = Finding("facts.fresh", Severity.OK, phrase("Age of the facts"), seen)
+    reasons = ("plain", phrase("{number} threads", number=4))
+    plan = make_plan(target=target, source=source, findings=(finding,), stream_reasons=reasons)
+    made = make_rebuild(target=target, source=source, plan=plan)
+    found = from_record(Plan, Rebuild.objects.get(pk=made.pk).plan)
+    assert found == plan
+    assert found.fingerprint == plan.fingerprint
+    [read] = found.findings
+    assert isinstance(read.seen, Phrase)
+    assert read.seen.values == {"member": "db-1", "age": "3"}
+    assert [isinstance(reason, Phrase) for reason in found.stream_reasons] == [False, True]

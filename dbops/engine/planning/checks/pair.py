@@ -277,9 +277,7 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             phrase("Local login on the {role}", role=role),
         )
         if facts.admin_login.error:
-            advice = phrase(
-                "Let the account log in over the local socket, without TLS or by socket."
-            )
+            advice = phrase("Let the account log in over the local socket, without TLS or by socket.")
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
             yield ok(code, title, phrase("Over the local socket."))
@@ -316,9 +314,7 @@ def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
                 "{shared_logins} can log in to other hosts of the cluster with the same password.",
                 shared_logins=", ".join(member.shared_logins),
             )
-            advice = phrase(
-                "Use socket authentication on the hosts, or an account for each instance."
-            )
+            advice = phrase("Use socket authentication on the hosts, or an account for each instance.")
             yield warning(code, title, seen, advice)
         else:
             yield ok(code, title, phrase("Socket authentication, or accounts of its own."))

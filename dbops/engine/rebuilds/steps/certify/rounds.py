@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate import rows as sql
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
@@ -128,7 +129,7 @@ class Round:
         if one.key:
             return self._samples(one)
         if not self.run.plan.full_certificate:
-            leave_out(self.record, "it is large and has no unique key that divides its rows", str(one.table))
+            leave_out(self.record, phrase("it is large and has no unique key that divides its rows"), str(one.table))
         return True
 
     def _whole(self) -> bool:
@@ -216,7 +217,7 @@ class Round:
         for one in tables:
             for column in one.left_out:
                 name, _, kind = column.partition(" (")
-                leave_out(self.record, f"its type {kind.rstrip(')')} has no exact text", f"{one.table}.{name}")
+                leave_out(self.record, phrase("its type has no exact text"), f"{one.table}.{name} ({kind.rstrip(')')})")
 
     def _compare(self, batch: Sequence[Compared], tries: int = 0) -> None:
         """Compare whole tables; those of a failed statement one by one in the next rounds."""

@@ -27,7 +27,7 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
     state = run.checkpoint.get("certify.rows")
     if state is None:
         if why := why_not(run, target, reference):
-            leave_out(record, why, "all rows")
+            leave_out(record, why, phrase("all rows"))
             run.journal.say(phrase("Rows are not compared: {why}.", why=why))
             return None
         state = run.checkpoint["certify.rows"] = _begin(run, target, record)
@@ -59,7 +59,7 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
             state["again"] = [one for one in state["again"] if one["tries"]]
         # those that differ are looked at again all the same
         if not any(one["tries"] for one in state["again"]):
-            _use_up(run, target, record, state, "the time was used up", "the other tables")
+            _use_up(run, target, record, state, phrase("the time was used up"), phrase("the other tables"))
             return None
     return again()
 
@@ -113,7 +113,7 @@ def _begin(run: Run, target: Database, record: dict[str, Any]) -> dict[str, Any]
     tables, others = comparable(target)
     record["left_out"] = {}  # of an earlier, failed run of this step
     for table in others:
-        leave_out(record, f"its engine {table.engine or 'unknown'} has no snapshots", str(table))
+        leave_out(record, phrase("its engine has no snapshots"), f"{table} ({table.engine or '?'})")
     large = [[table.schema, table.name] for table in large_of(target, tables)]
     record["rows"] = {"tables": 0, "count": 0, "ranges": 0, "full": run.plan.full_certificate}
     return {
