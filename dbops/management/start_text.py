@@ -17,7 +17,7 @@ def start_lines(options: StartOptions) -> Iterator[str]:
         yield f"  {blocker.effect:9} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
     yield "Start options (--start KEY; another source: --source NAME):"
     for choice in options.options:
-        times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
+        times = f"start: {_clock(choice.starts)}, end: {_clock(choice.finishes)}"
         yield (
             f"  {choice.key:28} {choice.title}: {times}"
             if choice.is_possible
