@@ -1,6 +1,7 @@
 """What script/demo promises: both addresses that it prints can be opened, and the sample is never taken for the real demonstration."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from script.lib import supervisor
-from script.lib.stage import FOLDER, Stage, read_settings
+from script.lib.options import parse
+from script.lib.stage import FOLDER, PEOPLE, Stage, read_settings
 from script.lib.supervisor import Failed, Process
 
 
@@ -59,6 +61,22 @@ def test_sample_process_that_ends_is_reported(stage: Stage, monkeypatch: pytest.
     monkeypatch.setattr(Process, "check", ended)
     with pytest.raises(Failed, match="^sample "):
         stage.wait_for_web()
+
+
+def test_demo_makes_a_superuser_beside_the_groups(stage: Stage) -> None:
+    stage._make_accounts(dict.fromkeys(PEOPLE, "secret"), {})
+    made = [words[words.index("create") + 1 :] for words, _ in stage.asked]  # type: ignore[attr-defined]
+    assert {words[0]: "--superuser" in words for words in made} == {
+        "operator": False,
+        "viewer": False,
+        "superuser": True,
+    }
+
+
+def test_help_of_the_demo_names_the_variables_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    assert {"LAB_PARENT", "LAB_NETWORK"} <= set(re.findall(r"[A-Z_]{5,}", capsys.readouterr().out))
 
 
 def test_sample_has_its_own_folder_port_and_mark(stage: Stage, tmp_path: Path) -> None:

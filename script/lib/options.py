@@ -8,6 +8,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/demo",
         description="Start a lab of real database servers and dbops. Ctrl-C stops everything.",
+        epilog="Environment: LAB_PARENT, the folder of the lab (default /var/tmp/dbops-lab); LAB_NETWORK, the first three octets of "
+        "its addresses (default 127.0.1).",
     )
     parser.add_argument("--once", action="store_true", help="no browser: break, rebuild and check a replica, then exit")
     parser.add_argument("--size", metavar="SIZE", help="data on each host, e.g. 1G (default 256M)")

@@ -29,7 +29,11 @@ LAB_NAME = "demo"
 DEFAULT_SIZE = "256M"
 WEB_PORT, REDIS_PORT = 8000, 6390
 STOP_SECONDS = {"worker": 45.0, "web": 15.0, "beat": 15.0, "redis": 15.0}
-PEOPLE = ("operator", "viewer")
+PEOPLE = {
+    "operator": ("--group", "operator"),
+    "viewer": ("--group", "viewer"),
+    "superuser": ("--group", "operator", "--superuser"),
+}
 SAMPLE_FOLDER = FOLDER / "sample"
 
 
@@ -210,7 +214,7 @@ class Stage:
         self.manage("fleet", "import", fleet_file)
 
     def make_people(self) -> dict[str, str]:
-        """Create the two accounts, with passwords kept between starts; return them."""
+        """Create the accounts, with passwords kept between starts; return them."""
         file = FOLDER / "login.txt"
         if not file.exists():
             draft = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -222,7 +226,7 @@ class Stage:
 
     def _make_accounts(self, people: dict[str, str], environment: dict[str, str]) -> None:
         for name, password in people.items():
-            words = ("account", "create", name, "--group", name, "--password-stdin")
+            words = ("account", "create", name, *PEOPLE[name], "--password-stdin")
             self.manage(*words, input_text=password + "\n", environment=environment)
 
     def start_sample(self, people: dict[str, str]) -> None:
