@@ -60,6 +60,7 @@ WORDS = (
 )
 #: The kinds of objects that a certificate counts.
 OBJECTS = (
+    phrase("account"),
     phrase("event"),
     phrase("function"),
     phrase("grant"),
@@ -68,8 +69,10 @@ OBJECTS = (
     phrase("partition"),
     phrase("procedure"),
     phrase("routine"),
+    phrase("schema"),
     phrase("sequence"),
     phrase("table"),
     phrase("tablespace"),
     phrase("trigger"),
+    phrase("view"),
 )

@@ -16,10 +16,12 @@ from django.utils.html import escape
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.phrases import Phrase, phrase
+from dbops.engine.rebuilds.certificate.inventory import DEFINITIONS
 from dbops.engine.states import RunStatus, Status
 from dbops.models import BackupEvent, BackupRun, LoadTest, LoadTestEvent, Rebuild
 from dbops.models.phrases import KEY
 from dbops.queries.rebuilds.log import LogFilter, matches
+from dbops.web.state_words import OBJECTS
 from dbops.web.templatetags.phrases import translated
 from tests.app.api.calls import BASE, program_of
 from tests.app.factories import make_event, make_rebuild, make_run, make_trio
@@ -167,3 +169,10 @@ def test_record_of_an_error_is_plain_json() -> None:
 def test_search_finds_a_line_by_its_english_text(rebuild: Rebuild) -> None:
     found, _ = matches(rebuild.pk, LogFilter(text="cancel requested"))
     assert found == [rebuild.events.earliest("pk").pk]
+
+
+def test_each_kind_of_object_has_a_word() -> None:
+    others = {"account", "function", "grant", "partition", "procedure", "sequence", "table", "tablespace"}
+    assert {*DEFINITIONS, *others} <= set(OBJECTS)
+    with translation.override("ja"):
+        assert [kind for kind in OBJECTS if translated(kind) == kind] == []
