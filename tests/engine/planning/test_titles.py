@@ -1,4 +1,4 @@
-"""A check has one title, which stands above its warning as well as above its good result: it names a subject and claims nothing."""
+"""A check has one title for its good and its bad result: it names a subject and claims nothing."""
 
 import re
 from pathlib import Path
