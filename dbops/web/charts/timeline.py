@@ -14,7 +14,7 @@ from dbops.engine.schedule.calendar import Interval, lanes, merge, place, positi
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
 from dbops.web.dates import date_text
-from dbops.web.templatetags.phrases import translated
+from dbops.web.templatetags.phrases import own_words, translated
 
 #: Least visible width, in percent.
 NARROWEST = 0.4
@@ -271,7 +271,7 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
 
 
 def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
-    name, when = translated(bar.title), spoken(bar.interval, line.now)
+    name, when = str(own_words(bar.title)), spoken(bar.interval, line.now)
     title = f"{name}: {when}"
     if bar.is_open:
         start = when.partition("\N{EN DASH}")[0]

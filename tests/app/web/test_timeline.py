@@ -4,8 +4,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
 from dbops.web.charts.timeline import calendar_row, hours, strip, summary
@@ -66,3 +67,12 @@ def test_dense_strip_keeps_its_bars_inside_and_has_no_hours() -> None:
     assert not any(hour.label for hour in dense.hours)
     with timezone.override(UTC):
         assert re.findall(r">(\d\d)<", hours(line)) == [hour.label for hour in loose.hours]
+
+
+@pytest.mark.parametrize(("title", "stays"), [("Disk", True), (phrase("Disk"), False)])
+def test_reason_of_a_person_is_no_word_of_dbops(title: str, stays: bool) -> None:
+    bar = TimelineBar(BarKind.MAINTENANCE, "", Interval(at(6), at(8)), title)
+    with translation.override("ja"):
+        line = Timeline(Interval(at(0), at(24)), at(12), (bar,), (), (), ())
+        shapes = calendar_row(line, name="shop", days=1).shapes
+    assert ["Disk" in shape.title for shape in shapes if "bar-shape" in shape.css] == [stays]
