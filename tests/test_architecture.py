@@ -187,3 +187,21 @@ def test_texts_are_not_marked_inside_of_f_strings(path):
     """``script/translate`` does not find them there, so that they would stay English."""
     strings = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.JoinedStr)]
     assert [node.lineno for one in strings for node in ast.walk(one) if called(node) in MARKS] == []
+
+
+#: Schemas of the API that show the class of the same name. Django names commands.
+SHOWN_AS = {"Command", "Finding", "Instance", "PlannedStep", "StartOption", "Step"}
+
+
+def test_a_class_name_stands_for_one_idea() -> None:
+    """A name in an import or a stack trace tells which class it is."""
+    places: dict[str, list[str]] = {}
+    for path in PRODUCT:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name(path))
+    shared = {one: found for one, found in places.items() if len(found) > 1}
+    assert {one: found for one, found in shared.items() if one not in SHOWN_AS} == {}
+    for one in SHOWN_AS - {"Command"}:
+        inside = [path for path in shared[one] if not path.startswith("dbops/web/api/schemas/")]
+        assert len(inside) == 1, f"{one}: {inside}"

@@ -19,7 +19,7 @@ _STATEMENTS = {"postgresql": "SELECT clock_timestamp()", "mysql": "SELECT UTC_TI
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClockReading:
     """The database's time, and what this machine's clocks showed."""
 
     there: datetime
@@ -34,7 +34,7 @@ class Reading:
         return passed < KEPT_SECONDS and abs((timezone.now() - self.wall).total_seconds() - passed) < STEP_SECONDS
 
 
-_last: dict[str, Reading] = {}
+_last: dict[str, ClockReading] = {}
 
 
 def now() -> datetime:
@@ -48,12 +48,12 @@ def now() -> datetime:
     last = _last.get(connection.vendor)
     if last is None or (not last.is_good() and connection.connection is not None):
         last = _last[connection.vendor] = (
-            _read(statement) or last or Reading(timezone.now(), time.monotonic(), timezone.now())
+            _read(statement) or last or ClockReading(timezone.now(), time.monotonic(), timezone.now())
         )
     return last.now()
 
 
-def _read(statement: str) -> Reading | None:
+def _read(statement: str) -> ClockReading | None:
     """Return what the database says; ``None`` if it does not answer: the caller's own statement reports that."""
     began, wall = time.monotonic(), timezone.now()
     try:
@@ -63,4 +63,4 @@ def _read(statement: str) -> Reading | None:
     except (DatabaseError, InterfaceError):
         return None
     there = there if timezone.is_aware(there) else there.replace(tzinfo=UTC)
-    return Reading(there, (began + time.monotonic()) / 2, wall)
+    return ClockReading(there, (began + time.monotonic()) / 2, wall)

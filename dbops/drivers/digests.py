@@ -9,7 +9,7 @@ from typing import Any
 from dbops.drivers.waits import DENIED, TOO_LONG
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.digest_text import name_of, tokens_of, without_schema
 from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
@@ -106,7 +106,7 @@ def _merged(rows: list[dict[str, Any]]) -> tuple[Digest, ...]:
     return tuple(sorted(found.values(), key=lambda one: -one.count))
 
 
-def _tables(database: Database, schema: str, digests: tuple[Digest, ...]) -> tuple[Table, ...]:
+def _tables(database: Database, schema: str, digests: tuple[Digest, ...]) -> tuple[TableColumns, ...]:
     """Return the tables whose names are in a digest."""
     names = {name_of(token) for one in digests for token in tokens_of(one.text)}
     unique = {(row["table_name"], row["column_name"]) for row in database.query(_UNIQUE, (schema,))}
@@ -115,13 +115,13 @@ def _tables(database: Database, schema: str, digests: tuple[Digest, ...]) -> tup
         table, column = str(row["table_name"]), str(row["column_name"])
         if table.lower() in names:
             tables.setdefault(table, []).append(_column(row, is_unique=(table, column) in unique))
-    return tuple(Table(name, tuple(columns)) for name, columns in tables.items())
+    return tuple(TableColumns(name, tuple(columns)) for name, columns in tables.items())
 
 
 def _column(row: dict[str, Any], *, is_unique: bool) -> Column:
     kind, extra = str(row["data_type"]).lower(), str(row["extra"]).lower()
-    known = next((one for one, kinds in _KINDS if kind in kinds), Kind.OTHER)
-    can_be_new = known in (Kind.NUMBER, Kind.BYTES) and kind not in ("enum", "set", "year")
+    known = next((one for one, kinds in _KINDS if kind in kinds), ColumnKind.OTHER)
+    can_be_new = known in (ColumnKind.NUMBER, ColumnKind.BYTES) and kind not in ("enum", "set", "year")
     return Column(
         str(row["column_name"]),
         known,
@@ -132,7 +132,7 @@ def _column(row: dict[str, Any], *, is_unique: bool) -> Column:
     )
 
 
-_KINDS = ((Kind.NUMBER, _NUMBERS), (Kind.BYTES, _BYTES), (Kind.TEXT, _TEXTS))
+_KINDS = ((ColumnKind.NUMBER, _NUMBERS), (ColumnKind.BYTES, _BYTES), (ColumnKind.TEXT, _TEXTS))
 
 
 def _most(kind: str, row: dict[str, Any]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dbops.drivers.probe_kind import read_kind
 from dbops.engine.errors import DbopsError
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.server_kind import KIND_VARIABLES
@@ -140,10 +140,10 @@ def _read_wave(
         if future.done():
             walk.take(address, future.result())
         else:
-            walk.take(address, _unread(address, Problem("mysql.unreachable", "no answer in the remaining time")))
+            walk.take(address, _unread(address, ProbeProblem("mysql.unreachable", "no answer in the remaining time")))
 
 
-def _unread(address: Address, problem: Problem) -> NodeReading:
+def _unread(address: Address, problem: ProbeProblem) -> NodeReading:
     return NodeReading(Node(key=address_key(*address), addresses=(address,), problem=problem))
 
 
@@ -156,7 +156,7 @@ def read_node(host: str, port: int, open_database: Callable[[str, int], Database
         finally:
             database.close()
     except DbopsError as error:
-        return _unread((host, port), Problem(error.code, error.cause or error.operation))
+        return _unread((host, port), ProbeProblem(error.code, error.cause or error.operation))
 
 
 def _read(host: str, port: int, database: Database) -> NodeReading:

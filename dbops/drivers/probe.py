@@ -16,7 +16,7 @@ from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.growth import GrowthReading
-from dbops.engine.facts.instance import DatadirFacts, HostFacts, InstanceFacts, Problem, StatementCheck
+from dbops.engine.facts.instance import DatadirFacts, HostFacts, InstanceFacts, ProbeProblem, StatementCheck
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.privileges import SHOW_GRANTS
 from dbops.engine.flavors.tidb import is_tidb
@@ -178,7 +178,7 @@ def _server(
     *,
     measure: bool,
     grows: bool,
-) -> tuple[ServerReading | None, Problem | None, GrowthReading | None]:
+) -> tuple[ServerReading | None, ProbeProblem | None, GrowthReading | None]:
     database = None
     try:
         database = open_database()
@@ -225,7 +225,7 @@ def _host(
     server: ServerReading | None,
     known: HostFacts | None,
     clock: Callable[[], float],
-) -> tuple[HostReading | None, Problem | None]:
+) -> tuple[HostReading | None, ProbeProblem | None]:
     try:
         statements, credentials = _logins(target, server) if server else ([], "")
         reading = read_host(
@@ -280,5 +280,5 @@ def _withheld(target: ProbeTarget, server: ServerReading) -> list[StatementCheck
     return found
 
 
-def _problem(error: DbopsError) -> Problem:
-    return Problem(error.code, f"{error.operation}: {error.cause}" if error.cause else error.operation)
+def _problem(error: DbopsError) -> ProbeProblem:
+    return ProbeProblem(error.code, f"{error.operation}: {error.cause}" if error.cause else error.operation)

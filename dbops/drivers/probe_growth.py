@@ -37,13 +37,13 @@ def read_growth(
         server: the facts of this probe.
     """
     try:
-        return _Reader(database, flavor, now).read(previous, server)
+        return _GrowthReader(database, flavor, now).read(previous, server)
     except DbopsError:
         # the next reading is due in an hour, not in the next probe
         return GrowthReading(now, auto_increment=previous.auto_increment if previous else None)
 
 
-class _Reader:
+class _GrowthReader:
     """One reading over one connection, which is used for nothing else afterwards."""
 
     def __init__(self, database: Database, flavor: Flavor, now: datetime) -> None:

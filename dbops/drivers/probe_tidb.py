@@ -82,7 +82,7 @@ def read_tidb(
     Raises:
         Unreachable: the connection was lost before the hourly reading.
     """
-    reader = _Reader(database)
+    reader = _TidbReader(database)
     reader.limit()
     values = reader.variables()
     text = str((reader.rows(TIDB_VERSION) or [{}])[0].get("text") or "")
@@ -101,7 +101,7 @@ def read_tidb(
     return TidbReading(_facts(version, comment, values, cluster), growth)
 
 
-class _Reader:
+class _TidbReader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._until = time.monotonic() + TOTAL_SECONDS

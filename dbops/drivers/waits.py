@@ -1,6 +1,6 @@
 """Read the totals of wait events over one connection. It changes nothing on the server."""
 
-from dbops.engine.capacity.waits import Reading, reading_of, wait_statement
+from dbops.engine.capacity.waits import WaitTotals, reading_of, wait_statement
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.phrases import phrase
@@ -12,7 +12,7 @@ STATEMENT_SECONDS = 5
 DENIED, TOO_LONG = ("1142:", "1143:", "1044:", "1227:"), ("1969:", "3024:")
 
 
-def read_waits(database: Database, flavor: Flavor) -> Reading:
+def read_waits(database: Database, flavor: Flavor) -> WaitTotals:
     """Return the totals since the server's start.
 
     Raises:

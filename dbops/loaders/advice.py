@@ -6,7 +6,7 @@ from datetime import datetime
 from dbops.engine.capacity.advice import advise
 from dbops.engine.capacity.contention import contentions
 from dbops.engine.capacity.situation import WAITS_COUNT_FOR, Advice, AdviceKind, Situation
-from dbops.engine.capacity.waits import Comparison
+from dbops.engine.capacity.waits import WaitComparison
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record
 from dbops.engine.flavors.versions import parse_version
@@ -41,7 +41,7 @@ def advice_of(
         reading, measured = readings.get(name), waits.get(name)
         if one.server is None or reading is None:
             continue
-        comparison, at = measured or (Comparison(), None)
+        comparison, at = measured or (WaitComparison(), None)
         storage = judge_doublewrite(name, facts, attested[name].attestation() if name in attested else None, now.date())
         situation = Situation(
             instance=name,
@@ -70,13 +70,13 @@ def _facts(cluster: Cluster) -> dict[str, InstanceFacts]:
     return {name: from_record(InstanceFacts, record) for name, record in rows if record}
 
 
-def _latest_waits(cluster: Cluster, since: datetime) -> dict[str, tuple[Comparison, datetime | None]]:
+def _latest_waits(cluster: Cluster, since: datetime) -> dict[str, tuple[WaitComparison, datetime | None]]:
     """Return the newest result since a time of each instance with its time."""
     rows = WaitReading.objects.filter(
         instance__cluster=cluster, status=WaitReading.Statuses.SUCCEEDED, finished_at__gte=since
     )
     found = rows.order_by("pk").values_list("instance__name", "result", "finished_at")
-    return {name: (from_record(Comparison, result), at) for name, result, at in found}
+    return {name: (from_record(WaitComparison, result), at) for name, result, at in found}
 
 
 def _attested(cluster: Cluster) -> dict[str, StorageAttestation]:

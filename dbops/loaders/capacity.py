@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 
 from dbops.engine.capacity.cluster import History, RebuildForecast, walls_of
-from dbops.engine.capacity.trend import Point
+from dbops.engine.capacity.trend import DailyValue
 from dbops.engine.capacity.walls import Wall, WallKind
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.states import REPLICAS, Role
@@ -33,17 +33,17 @@ def walls_now(cluster: Cluster, now: datetime) -> tuple[Wall, ...]:
 
 def histories_of(cluster: Cluster, now: datetime) -> list[History]:
     """Return what was read of each instance within ``WINDOW``, by name. Two queries."""
-    series: dict[int, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    counters: dict[int, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    series: dict[int, dict[str, list[DailyValue]]] = defaultdict(lambda: defaultdict(list))
+    counters: dict[int, dict[str, list[DailyValue]]] = defaultdict(lambda: defaultdict(list))
     largest: dict[int, dict[str, int]] = defaultdict(dict)
     rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=now - WINDOW, at__lte=now).order_by("at")
     for key, at, found, *values in rows.values_list("instance", "at", "auto_increment", *COLUMNS):
         for name, value in zip(COLUMNS, values, strict=True):
             if value is not None:
-                series[key][name].append(Point(at, float(value)))
+                series[key][name].append(DailyValue(at, float(value)))
         for one in found or ():
             name = f"{one['schema']}.{one['table']}.{one['column']}"
-            counters[key][name].append(Point(at, float(one["value"])))
+            counters[key][name].append(DailyValue(at, float(one["value"])))
             largest[key][name] = one["largest"]
     return [
         History(name, role == Role.PRIMARY, series[key], counters[key], largest[key])

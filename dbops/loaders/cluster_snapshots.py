@@ -59,7 +59,7 @@ _USES = {"source": InstanceUse.READ, "target": InstanceUse.REPLACE}
 
 
 @dataclass(slots=True)
-class _Rows:
+class _SnapshotRows:
     """Loaded rows by cluster."""
 
     machines: dict[int, list[InstanceStatus]] = field(default_factory=lambda: defaultdict(list))
@@ -88,7 +88,7 @@ def snapshots(
     """
     now = now or clock.now()
     clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
-    rows = _Rows()
+    rows = _SnapshotRows()
     held = _held(only)
     _read_machines(rows, only, held, now)
     past, fleet = _past_rebuilds(only), [one for _, one in _pasts(_succeeded(), LEARNED_RUNS)]
@@ -123,7 +123,7 @@ def active_work(
 
     Together with the instances, this decides whether a rebuild can start now, for lists of a thousand clusters.
     """
-    rows = _Rows()
+    rows = _SnapshotRows()
     _read_rebuilds(rows, only, _held(only), {})
     _read_runs(rows, only, {})
     _read_stops(rows, only, now)
@@ -155,7 +155,7 @@ def _held(only: Collection[int] | None) -> _Held:
     return held
 
 
-def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
+def _read_machines(rows: _SnapshotRows, only: Collection[int] | None, held: _Held, now: datetime) -> None:
     replaced = {name for claims in held.values() for name, use in claims if use is InstanceUse.REPLACE}
     found = _of(Instance.objects.order_by("name"), only, "cluster").annotate(
         data_bytes=KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
@@ -264,7 +264,7 @@ def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
 
 
 def _read_windows(
-    rows: _Rows, only: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
+    rows: _SnapshotRows, only: Collection[int] | None, learned: _Learned, now: datetime, horizon: timedelta
 ) -> None:
     found = _of(BackupSchedule.objects.filter(is_enabled=True), only, "instance__cluster").order_by("pk")
     of_it = BackupRun.objects.filter(schedule=OuterRef("pk"), due_at__lte=now).order_by("-due_at")
@@ -307,7 +307,7 @@ def _dues(cron: str, zone: str, hour: datetime, horizon: timedelta) -> tuple[dat
         return ()
 
 
-def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> None:
+def _read_stops(rows: _SnapshotRows, only: Collection[int] | None, now: datetime) -> None:
     found = _of(Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now)), only, "cluster").order_by("pk")
     for key, starts, ends, reason, by in found.values_list("cluster", "starts_at", "ends_at", "reason", "created_by"):
         rows.stops[key].append(MaintenanceWindow(starts, ends, reason, by))
@@ -317,7 +317,7 @@ def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> Non
 
 
 def _read_rebuilds(
-    rows: _Rows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
+    rows: _SnapshotRows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
 ) -> None:
     """Return the instances of a rebuild: the holds of a running one, the claims of a queued one."""
     found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
@@ -367,7 +367,7 @@ def _claims(method: str, target: str, source: str) -> Iterator[tuple[str, Instan
         yield source, InstanceUse.READ
 
 
-def _read_runs(rows: _Rows, only: Collection[int] | None, learned: _Learned) -> None:
+def _read_runs(rows: _SnapshotRows, only: Collection[int] | None, learned: _Learned) -> None:
     found = _of(BackupRun.objects.filter(status__in=RUN_ACTIVE), only, "instance__cluster").order_by("pk")
     for row in found.values(
         *("pk", "status", "origin", "method", "queued_at", "started_at", "last_seen_at", "instance", "schedule"),

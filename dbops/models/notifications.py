@@ -6,7 +6,7 @@ from django.db import models
 
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EventSeverity, EventState
-from dbops.engine.notifications.rules import Digest, Rule
+from dbops.engine.notifications.rules import DigestInterval, Rule
 from dbops.engine.notifications.webhooks import check_secret
 
 from .fleet import Cluster
@@ -63,7 +63,7 @@ class NotificationRule(models.Model):
     minimum = models.CharField(max_length=10, choices=[(item.value, item.value) for item in EventSeverity])
     quiet_from = models.TimeField(null=True)
     quiet_until = models.TimeField(null=True)
-    digest = models.CharField(max_length=10, choices=[(item.value, item.value) for item in Digest])
+    digest = models.CharField(max_length=10, choices=[(item.value, item.value) for item in DigestInterval])
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField()
 
@@ -82,7 +82,7 @@ class NotificationRule(models.Model):
             cluster=self.cluster.name if self.cluster else "",
             minimum=EventSeverity(self.minimum),
             quiet=quiet,
-            digest=Digest(self.digest),
+            digest=DigestInterval(self.digest),
         )
 
 

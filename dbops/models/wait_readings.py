@@ -14,7 +14,7 @@ class WaitReading(models.Model):
 
     ``slot`` is the instance's number and unique while the reading is unfinished, so that the database allows one at a time. ``before``: the
     first reading, until the second one is taken at ``due_at``. ``claimed_at``: when a worker last took it up. ``result`` is a record of
-    ``engine.capacity.waits.Comparison``. ``unknown``: its worker was stopped.
+    ``engine.capacity.waits.WaitComparison``. ``unknown``: its worker was stopped.
     """
 
     class Statuses(models.TextChoices):

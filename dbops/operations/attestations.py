@@ -11,7 +11,7 @@ from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.phrases import phrase
-from dbops.engine.tuning.doublewrite import KINDS, DoublewriteAdvice, Verdict
+from dbops.engine.tuning.doublewrite import KINDS, DoublewriteAdvice, DoublewriteVerdict
 from dbops.loaders.doublewrite import doublewrite_of
 from dbops.models import Instance, StorageAttestation
 from dbops.operations.audit import NO_REASON, says_why
@@ -137,7 +137,7 @@ def _to_attest(advice: DoublewriteAdvice | None, operation: str) -> str:
             operation,
             phrase("the server, its storage or the machine id of its host was not read"),
         )
-    if advice.verdict is Verdict.SAFE:
+    if advice.verdict is DoublewriteVerdict.SAFE:
         _refuse("attestation.ruled_out", operation, phrase("the server itself leaves out doublewrite on this storage"))
     if advice.decides is not None:
         seen, meaning = advice.decides.seen, advice.decides.meaning

@@ -21,7 +21,7 @@ LONGEST_NAME = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class AttemptLimit:
     """So many failed attempts in so long."""
 
     name: str
@@ -30,25 +30,25 @@ class Limit:
 
 
 #: One person who forgot a password, or someone who tries them at one desk.
-ACCOUNT_AT_ADDRESS = Limit("account at address", 5, timedelta(minutes=15))
+ACCOUNT_AT_ADDRESS = AttemptLimit("account at address", 5, timedelta(minutes=15))
 #: An office shares an address, and so do all people behind a proxy that is not declared to the web server.
-ADDRESS = Limit("address", 100, timedelta(minutes=15))
+ADDRESS = AttemptLimit("address", 100, timedelta(minutes=15))
 #: Guesses from many addresses. High: it must be hard to keep a DBA out.
-ACCOUNT = Limit("account", 100, timedelta(hours=1))
+ACCOUNT = AttemptLimit("account", 100, timedelta(hours=1))
 #: Guesses of someone who knows the password. A correct code forgets them.
-SECOND_FACTOR = Limit("second factor", 10, timedelta(hours=1))
+SECOND_FACTOR = AttemptLimit("second factor", 10, timedelta(hours=1))
 #: A code of an authenticator app is valid for a minute and a half, and once.
-USED_CODE = Limit("used code", 1, timedelta(minutes=2))
+USED_CODE = AttemptLimit("used code", 1, timedelta(minutes=2))
 #: Beginnings of logins with a passkey or the provider: each writes a session, or asks the provider.
-LOGIN_START = Limit("login start", 300, timedelta(minutes=15))
-TOKEN = Limit("token", 100, timedelta(minutes=15))
+LOGIN_START = AttemptLimit("login start", 300, timedelta(minutes=15))
+TOKEN = AttemptLimit("token", 100, timedelta(minutes=15))
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class AttemptKey:
     """One row that counts: the digest of what a limit is about, and of the account if it is about one."""
 
-    limit: Limit
+    limit: AttemptLimit
     digest: str
     account: str = ""
 
@@ -57,7 +57,7 @@ class Key:
 class Attempt:
     """A counted attempt."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[AttemptKey, ...]
     #: ``None``: it may be checked
     blocked_until: datetime | None
     #: It is the first that the limit refuses.
@@ -87,32 +87,32 @@ def count_login(name: str, address: str) -> Attempt:
     name, place = spelled(name), network_of(address)
     account = _digest(ACCOUNT, name)
     return _count(
-        Key(ADDRESS, _digest(ADDRESS, place)),
-        Key(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
-        Key(ACCOUNT, account, account),
+        AttemptKey(ADDRESS, _digest(ADDRESS, place)),
+        AttemptKey(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
+        AttemptKey(ACCOUNT, account, account),
     )
 
 
 def count_second_factor(name: str) -> Attempt:
     """Count an attempt at the second factor of an account, before it is checked."""
     account = _digest(ACCOUNT, spelled(name))
-    return _count(Key(SECOND_FACTOR, _digest(SECOND_FACTOR, spelled(name)), account))
+    return _count(AttemptKey(SECOND_FACTOR, _digest(SECOND_FACTOR, spelled(name)), account))
 
 
 def count_login_start(address: str) -> Attempt:
     """Count the beginning of a login that checks no password here."""
-    return _count(Key(LOGIN_START, _digest(LOGIN_START, network_of(address))))
+    return _count(AttemptKey(LOGIN_START, _digest(LOGIN_START, network_of(address))))
 
 
 def count_code(name: str, code: str) -> Attempt:
     """Count the use of a code. With ``blocked_until`` it was used before, in whatever web process."""
     digits = "".join(character for character in code if character.isalnum())
-    return _count(Key(USED_CODE, _digest(USED_CODE, spelled(name), digits)))
+    return _count(AttemptKey(USED_CODE, _digest(USED_CODE, spelled(name), digits)))
 
 
 def count_wrong_token(address: str) -> Attempt:
     """Count a wrong access token. Valid tokens of a blocked address work: 256 random bits are not guessed."""
-    return _count(Key(TOKEN, _digest(TOKEN, network_of(address))))
+    return _count(AttemptKey(TOKEN, _digest(TOKEN, network_of(address))))
 
 
 def unblock(name: str, *, actor: str) -> None:
@@ -138,11 +138,11 @@ def network_of(address: str) -> str:
     return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
 
 
-def _digest(limit: Limit, *parts: str) -> str:
+def _digest(limit: AttemptLimit, *parts: str) -> str:
     return salted_hmac(f"dbops.failed_attempts.{limit.name}", "\0".join(parts), algorithm="sha256").hexdigest()
 
 
-def _count(*keys: Key) -> Attempt:
+def _count(*keys: AttemptKey) -> Attempt:
     """Count an attempt under each key, up to the first that refuses it.
 
     What is refused at one address must not count against the account: one client would keep it out everywhere.
@@ -154,7 +154,7 @@ def _count(*keys: Key) -> Attempt:
     return Attempt(keys, None, is_first_blocked=False)
 
 
-def _refusal(key: Key, now: datetime) -> tuple[datetime, bool] | None:
+def _refusal(key: AttemptKey, now: datetime) -> tuple[datetime, bool] | None:
     """Count an attempt under one key. Return the end of its limit, and whether this is the first attempt beyond it."""
     limit, rows = key.limit, FailedAttempts.objects.filter(pk=key.digest)
     # After a step of the clock a beginning may lie in the future.

@@ -11,7 +11,7 @@ from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EventSeverity
-from dbops.engine.notifications.rules import Digest, check_events
+from dbops.engine.notifications.rules import DigestInterval, check_events
 from dbops.engine.phrases import phrase, said
 from dbops.models import Cluster, NotificationChannel, NotificationRule
 
@@ -26,7 +26,7 @@ def add_rule(
     minimum: str = EventSeverity.INFO,
     quiet_from: time | None = None,
     quiet_until: time | None = None,
-    digest: str = Digest.NONE,
+    digest: str = DigestInterval.NONE,
 ) -> NotificationRule:
     """Add a rule. It gets what begins or happens from now on.
 
@@ -58,7 +58,7 @@ def add_rule(
             minimum=EventSeverity(minimum),
             quiet_from=quiet_from,
             quiet_until=quiet_until,
-            digest=Digest(digest),
+            digest=DigestInterval(digest),
             created_by=actor,
             created_at=clock.now(),
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from dbops.engine.facts.instance import from_record
-from dbops.engine.inventory.comparison import Comparison, KnownServer, ListingDifference, compare
+from dbops.engine.inventory.comparison import InventoryComparison, KnownServer, ListingDifference, compare
 from dbops.engine.inventory.listing import Listing
 from dbops.engine.states import Role
 from dbops.models import IgnoredDifference, Instance, InventorySource
@@ -18,7 +18,7 @@ class SourceNow:
 
     source: InventorySource
     listing: Listing | None
-    comparison: Comparison
+    comparison: InventoryComparison
     open: tuple[ListingDifference, ...]
     ignored: tuple[IgnoredDifference, ...]
 
@@ -61,7 +61,7 @@ def _known(row: Instance) -> KnownServer:
 def _now(source: InventorySource, known: Iterable[KnownServer]) -> SourceNow:
     ignored = tuple(source.ignored.all())
     if not source.listing:
-        return SourceNow(source, None, Comparison((), ()), (), ignored)
+        return SourceNow(source, None, InventoryComparison((), ()), (), ignored)
     listing = from_record(Listing, source.listing)
     found = compare(listing, tuple(known))
     hidden = {one.difference for one in ignored}

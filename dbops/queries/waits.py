@@ -1,6 +1,6 @@
 """Read requested readings of wait events."""
 
-from dbops.engine.capacity.waits import Comparison
+from dbops.engine.capacity.waits import WaitComparison
 from dbops.engine.facts.instance import from_record
 from dbops.models import Instance, WaitReading
 
@@ -12,6 +12,6 @@ def readings_of(instance: Instance) -> list[WaitReading]:
     return list(WaitReading.objects.filter(instance=instance).defer("before")[:SHOWN])
 
 
-def comparison_of(row: WaitReading) -> Comparison | None:
+def comparison_of(row: WaitReading) -> WaitComparison | None:
     """Return what a reading found, ``None`` without a result."""
-    return from_record(Comparison, row.result) if row.result else None
+    return from_record(WaitComparison, row.result) if row.result else None

@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from dbops.engine.capacity.situation import Advice, AdviceKind, Evidence, Source
+from dbops.engine.capacity.situation import Advice, AdviceEvidence, AdviceKind, Source
 from dbops.engine.phrases import phrase
 from dbops.web.figures import bytes_text, count, localized
 from dbops.web.templatetags.phrases import translated
@@ -122,7 +122,7 @@ def _effect(one: Advice) -> str:
     return said % {**values, "number": found.test}
 
 
-def _evidence(one: Evidence) -> tuple[str, str, str]:
+def _evidence(one: AdviceEvidence) -> tuple[str, str, str]:
     source = translated(SOURCES[one.source]) + (f" {one.test}" if one.test else "")
     if one.at:
         source += f", {timezone.localtime(one.at):%Y-%m-%d %H:%M}"

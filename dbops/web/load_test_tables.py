@@ -104,7 +104,7 @@ class WholeTable:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStepRow:
     """One step of a plan: its conditions in words, and its rounds."""
 
     number: int
@@ -171,7 +171,7 @@ def _arm(name: str) -> str:
     return translated(ARMS.get(name, name))
 
 
-def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
+def planned_steps(plan: LoadTestPlan) -> list[PlannedStepRow]:
     """Return the steps of a plan, in their order."""
     groups: dict[tuple[int, str], list[Round]] = {}
     for one in plan.rounds:
@@ -179,11 +179,11 @@ def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
     return [_planned(rounds) for _, rounds in sorted(groups.items())]
 
 
-def _planned(rounds: Sequence[Round]) -> PlannedStep:
+def _planned(rounds: Sequence[Round]) -> PlannedStepRow:
     first = rounds[0]
     options = " ".join(f"{name}={value}" for name, value in first.options)
     conditions = _conditions(first.schemas, first.threads, first.rate)
-    return PlannedStep(
+    return PlannedStepRow(
         first.step,
         _arm(ARMS.get(first.arm, "")),
         conditions,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from dbops.engine.capacity.contention import Contention, contentions
-from dbops.engine.capacity.waits import Comparison, Limit, WaitClass, class_of, is_contention
+from dbops.engine.capacity.waits import ReadingLimit, WaitClass, WaitComparison, class_of, is_contention
 from dbops.engine.facts.waits import WaitShare
 from dbops.engine.phrases import phrase
 from dbops.web.figures import localized
@@ -30,17 +30,17 @@ LABELS = {
     WaitClass.OTHER: phrase("Other"),
 }
 LIMITS = {
-    Limit.SCHEMA_OFF: phrase(
+    ReadingLimit.SCHEMA_OFF: phrase(
         "Waits are unknown: performance_schema is off on this server. It can only be switched on in the option file, with a"
         " restart. The status counters below are read without it."
     ),
-    Limit.CONSUMERS_OFF: phrase(
+    ReadingLimit.CONSUMERS_OFF: phrase(
         "Waits are unknown: the consumers global_instrumentation and thread_instrumentation must be on."
     ),
-    Limit.INSTRUMENTS_OFF: phrase("Some instruments are off, so these waits are unknown:"),
-    Limit.RESTARTED: phrase("The server restarted between the two readings. Read again."),
-    Limit.COUNTERS_RESET: phrase("A counter was reset between the two readings, so some values are too low."),
-    Limit.IDLE: phrase("No statement ran between the two readings."),
+    ReadingLimit.INSTRUMENTS_OFF: phrase("Some instruments are off, so these waits are unknown:"),
+    ReadingLimit.RESTARTED: phrase("The server restarted between the two readings. Read again."),
+    ReadingLimit.COUNTERS_RESET: phrase("A counter was reset between the two readings, so some values are too low."),
+    ReadingLimit.IDLE: phrase("No statement ran between the two readings."),
 }
 EVIDENCE = {
     "misses_per_second": phrase("{number} table cache misses a second"),
@@ -86,7 +86,7 @@ def rows_of(waits: Iterable[WaitShare]) -> list[WaitRow]:
     return [WaitRow(wait, translated(LABELS[class_of(wait.event)]), is_contention(wait)) for wait in listed]
 
 
-def contention_texts(found: Comparison) -> list[ContentionText]:
+def contention_texts(found: WaitComparison) -> list[ContentionText]:
     """Return what sessions compete for, in words with the evidence."""
     return [
         ContentionText(one.kind, translated(LABELS[one.kind]), _summary(one), tuple(_evidence(one)))
@@ -94,14 +94,14 @@ def contention_texts(found: Comparison) -> list[ContentionText]:
     ]
 
 
-def summary_of(found: Comparison) -> str:
+def summary_of(found: WaitComparison) -> str:
     """Return one line for a list of readings."""
     named = contention_texts(found)
     if named:
         return ", ".join(f"{one.label} {one.summary}" for one in named)
-    if any(limit in found.limits for limit in (Limit.SCHEMA_OFF, Limit.CONSUMERS_OFF)):
+    if any(limit in found.limits for limit in (ReadingLimit.SCHEMA_OFF, ReadingLimit.CONSUMERS_OFF)):
         return _("Waits unknown")
-    return _("Restarted") if Limit.RESTARTED in found.limits else _("No contention")
+    return _("Restarted") if ReadingLimit.RESTARTED in found.limits else _("No contention")
 
 
 def _summary(one: Contention) -> str:

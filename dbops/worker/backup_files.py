@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 from dbops.database import clock
 from dbops.engine.backups.flags import RunFlag
-from dbops.engine.backups.job import BackupContext, Removal, clean_up, remove
+from dbops.engine.backups.job import BackupContext, RemovalResult, clean_up, remove
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.backups.retention import StoredBackup, spared, to_remove
 from dbops.engine.errors import DbopsError, Unreachable
@@ -124,13 +124,13 @@ class BackupFiles:
             except DbopsError as error:
                 self.journal.say(phrase("Could not remove older backups: {error}", error=error), level=Level.WARNING)
                 return
-            if end is Removal.REMOVED:
+            if end is RemovalResult.REMOVED:
                 text = phrase("Backup run {by} removed {path}: {why}.", by=run.pk, path=old.path, why=why)
                 backup_runs.mark_removed(rows[old.pk], text)
                 self.journal.say(
                     phrase("Removed {path} of backup run {run}: {why}.", path=old.path, run=old.pk, why=why)
                 )
-            elif end is Removal.ABSENT:
+            elif end is RemovalResult.ABSENT:
                 text = phrase(
                     "{path} of backup run {run} is due for removal ({why}), but was not found.",
                     path=old.path,

@@ -14,7 +14,7 @@ from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, DbopsError, Unreachable
-from dbops.engine.facts.instance import InstanceFacts, Problem
+from dbops.engine.facts.instance import InstanceFacts, ProbeProblem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.phrases import phrase
@@ -102,7 +102,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
     except DbopsError as error:
         return InstanceFacts(
             observed_at=clock.now(),
-            host_problem=Problem(error.code, error.cause),
+            host_problem=ProbeProblem(error.code, error.cause),
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
             growth=previous.growth if previous else None,
@@ -201,10 +201,10 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
     before = instance.state.facts()
     # only its type: its text can contain a secret
     if isinstance(error, DbopsError):  # a secret that Vault does not give
-        problem = Problem(error.code, error.cause)
+        problem = ProbeProblem(error.code, error.cause)
     else:
         fault = Bug("probe.fault", phrase("Reading {instance}", instance=instance.name), cause=type(error).__name__)
-        problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
+        problem = ProbeProblem(fault.code, f"{fault.operation}: {fault.cause}")
     return InstanceFacts(
         observed_at=clock.now(),
         found_schedules=before.found_schedules if before else None,

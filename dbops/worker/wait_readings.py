@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from dbops.database import clock
 from dbops.drivers.waits import read_waits
-from dbops.engine.capacity.waits import Reading, compare
+from dbops.engine.capacity.waits import WaitTotals, compare
 from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
@@ -73,7 +73,7 @@ def _take(reading_id: int, *, is_first: bool) -> None:
         if is_first:
             _keep_first(row, found)
         else:
-            record = to_record(compare(from_record(Reading, row.before), found))
+            record = to_record(compare(from_record(WaitTotals, row.before), found))
             _end(row.pk, Statuses.SUCCEEDED, result=record)
             _forget_old(row)
     except DbopsError as error:
@@ -88,13 +88,13 @@ def _take(reading_id: int, *, is_first: bool) -> None:
         raise
 
 
-def _read(row: WaitReading) -> Reading:
+def _read(row: WaitReading) -> WaitTotals:
     with closing(open_database(row.instance)) as database:
         said = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
         return read_waits(database, flavor_for(str(said["version"]), str(said["comment"])))
 
 
-def _keep_first(row: WaitReading, found: Reading) -> None:
+def _keep_first(row: WaitReading, found: WaitTotals) -> None:
     due = clock.now() + timedelta(seconds=row.seconds)
     mine = WaitReading.objects.filter(pk=row.pk, status=Statuses.FIRST)
     mine.update(status=Statuses.WAITING, before=to_record(found), due_at=due)

@@ -14,7 +14,7 @@ from dbops.engine.facts.instance import (
     DatadirFacts,
     HostFacts,
     InstanceFacts,
-    Problem,
+    ProbeProblem,
     ReplicationFacts,
     ServerFacts,
     StatementCheck,
@@ -273,7 +273,7 @@ def make_facts(
 
 def make_unreachable(code: str = "mysql.unreachable", text: str = "Connection refused") -> InstanceFacts:
     """Return the facts of a host that answers and a server that does not."""
-    return replace(make_facts(), server=None, server_problem=Problem(code, text))
+    return replace(make_facts(), server=None, server_problem=ProbeProblem(code, text))
 
 
 def make_party(instance: Instance, **values: Any) -> PlannedInstance:

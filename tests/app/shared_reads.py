@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from dbops.engine.facts.instance import InstanceFacts, Problem
+from dbops.engine.facts.instance import InstanceFacts, ProbeProblem
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import rebuild_driver
 from dbops.models import Instance, InstanceState, Rebuild
@@ -73,7 +73,7 @@ class Read:
         assert facts.datadir
         facts = replace(facts, observed_at=at or timezone.now(), datadir=replace(facts.datadir, identity=identity))
         if not runs:
-            facts = replace(facts, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+            facts = replace(facts, server=None, server_problem=ProbeProblem("mysql.unreachable", "Connection refused"))
         see(self.fleet[name], replace(facts, **changes))
 
     def copied(self, row: Rebuild) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.digest_text import tokens_of
 from dbops.engine.load_tests.digests import chosen_of, sample_sql
 from dbops.engine.load_tests.rounds import Round
@@ -25,17 +25,20 @@ INT = 2**31 - 1
 #: The most of a unique column: random numbers up to it would repeat within seconds.
 FEW = 2**19
 TABLES = (
-    Table(
+    TableColumns(
         "odd `t",
         (
-            Column("id", Kind.NUMBER, INT, is_unique=True),
-            Column("name", Kind.BYTES, 200),
-            Column("raw", Kind.BYTES, 200),
-            Column("at", Kind.TEXT),
+            Column("id", ColumnKind.NUMBER, INT, is_unique=True),
+            Column("name", ColumnKind.BYTES, 200),
+            Column("raw", ColumnKind.BYTES, 200),
+            Column("at", ColumnKind.TEXT),
         ),
     ),
-    Table("hollow", (Column("id", Kind.NUMBER, FEW, is_unique=True), Column("name", Kind.BYTES, 20, is_unique=True))),
-    Table("absent", (Column("id", Kind.NUMBER, INT),)),
+    TableColumns(
+        "hollow",
+        (Column("id", ColumnKind.NUMBER, FEW, is_unique=True), Column("name", ColumnKind.BYTES, 20, is_unique=True)),
+    ),
+    TableColumns("absent", (Column("id", ColumnKind.NUMBER, INT),)),
 )
 COUNTS = {
     "SELECT `name` FROM `odd ``t` WHERE `id` = ?": 5000,

@@ -14,7 +14,7 @@ import pytest
 from dbops.drivers.mysql import MysqlDatabase
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.drivers.probe_tidb import read_tidb
-from dbops.engine.capacity.tidb_advice import Way, ways_for
+from dbops.engine.capacity.tidb_advice import SpreadOption, ways_for
 from dbops.engine.capacity.tidb_placement import is_sharded, why_hot
 from dbops.engine.facts.tidb import TablePlacement, TidbFacts
 from dbops.engine.flavors.sql_text import sql_name
@@ -143,7 +143,7 @@ def test_advice_is_done_and_undone(database: MysqlDatabase, table: str, name: st
         assert same(after) == same(before)
 
 
-def changed(found: TablePlacement, way: Way) -> None:
+def changed(found: TablePlacement, way: SpreadOption) -> None:
     assert not why_hot(found)
     if way.name == "partitions":
         assert (found.partition_method, found.partitions, found.regions) == ("KEY", 12, 12)

@@ -12,9 +12,9 @@ import pytest
 from dbops.drivers.waits import read_waits
 from dbops.engine.capacity.contention import contentions
 from dbops.engine.capacity.waits import (
-    Comparison,
-    Limit,
+    ReadingLimit,
     WaitClass,
+    WaitComparison,
     class_of,
     compare,
     instruments,
@@ -76,7 +76,7 @@ def load(server: PlainServer, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def under_load(server: PlainServer, folder: Path) -> tuple[Comparison, float]:
+def under_load(server: PlainServer, folder: Path) -> tuple[WaitComparison, float]:
     """Return what sessions waited for under load, and how long the second reading took."""
     running = load(server, folder)
     try:
@@ -183,10 +183,10 @@ def test_server_without_options_tells_what_is_off(series: str) -> None:
         before = read_waits(database, server.flavor)
         found = compare(before, read_waits(database, server.flavor))
         if server.flavor.name == "mariadb":
-            assert found.limits == (Limit.SCHEMA_OFF,)
+            assert found.limits == (ReadingLimit.SCHEMA_OFF,)
             assert found.counters["Questions"] > 0
             return
-        assert Limit.INSTRUMENTS_OFF in found.limits
+        assert ReadingLimit.INSTRUMENTS_OFF in found.limits
         wanted = instruments(server.flavor.name, server.flavor.version)
         assert set(found.instruments_off) < set(wanted)
         server.run(switch_on_statement(server.flavor.name, server.flavor.version))
@@ -200,5 +200,5 @@ def test_mysql_without_performance_schema_tells_counters(series: str) -> None:
     with plain_server(series, ["performance-schema=OFF"]) as server, closing(server.connect()) as database:
         before = read_waits(database, server.flavor)
         found = compare(before, read_waits(database, server.flavor))
-        assert found.limits == (Limit.SCHEMA_OFF,)
+        assert found.limits == (ReadingLimit.SCHEMA_OFF,)
         assert found.counters["Questions"] > 0

@@ -44,7 +44,7 @@ class HourSlot:
     interval: Interval
 
 
-class Cause(StrEnum):
+class WaitCause(StrEnum):
     """Why a rebuild waits in an hour, or why its waiting time is unknown."""
 
     BUSY = "busy"
@@ -71,7 +71,7 @@ class ForecastHour:
     wait_seconds: float | None
     seconds: float | None
     why: str = ""
-    cause: Cause | None = None
+    cause: WaitCause | None = None
 
     def breaks(self, goal_seconds: float) -> bool:
         """Return whether the hour is over the goal, as far as known: a wait alone may be too long."""
@@ -193,7 +193,7 @@ def _worst_of(
         if block.end < within.end:
             wait, why = (block.end - at).total_seconds(), _ends_with(block.end, busy)
             seconds = None if rebuild_seconds is None else wait + rebuild_seconds
-            found.append(ForecastHour(piece.weekday, piece.hour, at, wait, seconds, why, Cause.BUSY))
+            found.append(ForecastHour(piece.weekday, piece.hour, at, wait, seconds, why, WaitCause.BUSY))
         else:
             found.append(ForecastHour(piece.weekday, piece.hour, at, None, None, *_never(sources, busy, block)))
     worst = found[0]
@@ -213,10 +213,10 @@ def _ends_with(moment: datetime, busy: Iterable[Busy]) -> str:
     return next((item.why for item in busy if item.end == moment), "")
 
 
-def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> tuple[str, Cause]:
+def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> tuple[str, WaitCause]:
     if not sources:
-        return phrase("no instance can serve as a source"), Cause.NO_SOURCE
+        return phrase("no instance can serve as a source"), WaitCause.NO_SOURCE
     endless = [item for item in busy if item.end is None and item.start < block.end]
     if endless:
-        return phrase("no estimated end: {why}", why=endless[0].why), Cause.NO_END
-    return phrase("no source is free within {days} days", days=round(block.seconds / 86400)), Cause.NEVER_FREE
+        return phrase("no estimated end: {why}", why=endless[0].why), WaitCause.NO_END
+    return phrase("no source is free within {days} days", days=round(block.seconds / 86400)), WaitCause.NEVER_FREE

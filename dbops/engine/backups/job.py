@@ -64,7 +64,7 @@ class PublishedBackup:
     record: dict[str, Any]
 
 
-class Removal(StrEnum):
+class RemovalResult(StrEnum):
     """The result of a removal. ``ABSENT``: the file was not found, so it may not be gone for good."""
 
     REMOVED = "removed"
@@ -114,7 +114,7 @@ def clean_up(context: BackupContext, *, is_final_kept: bool = False) -> None:
     if not context.checkpoint.get("asked"):
         return
     context.job.stop()
-    kept = {path for path, end in remove(context, [context.plan.partial_path]).items() if end is Removal.KEPT}
+    kept = {path for path, end in remove(context, [context.plan.partial_path]).items() if end is RemovalResult.KEPT}
     if context.checkpoint.get("final") and not is_final_kept and not _withdraw(context):
         kept.add(context.plan.path)
     if kept:
@@ -125,12 +125,12 @@ def clean_up(context: BackupContext, *, is_final_kept: bool = False) -> None:
         )
 
 
-def remove(context: BackupContext, paths: list[str]) -> dict[str, Removal]:
+def remove(context: BackupContext, paths: list[str]) -> dict[str, RemovalResult]:
     """Remove files with their records. Return the result for each. Raises like ``Jobs``."""
     result = context.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
-    words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
-    return {path: words.get(said.get(path, ""), Removal.KEPT) for path in paths}
+    words = {"removed": RemovalResult.REMOVED, "absent": RemovalResult.ABSENT}
+    return {path: words.get(said.get(path, ""), RemovalResult.KEPT) for path in paths}
 
 
 def _withdraw(context: BackupContext) -> bool:

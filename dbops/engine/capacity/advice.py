@@ -7,7 +7,7 @@ from math import ceil
 
 from dbops.engine.capacity.cluster import HOUR_SECONDS
 from dbops.engine.capacity.contention import MISSES_PER_SECOND, Contention
-from dbops.engine.capacity.situation import Advice, AdviceKind, Evidence, MeasuredChange, Situation, Source
+from dbops.engine.capacity.situation import Advice, AdviceEvidence, AdviceKind, MeasuredChange, Situation, Source
 from dbops.engine.capacity.waits import WaitClass
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.flavors.setting_changes import SettingChange, change_of, redo_setting, together
@@ -145,7 +145,7 @@ def _purge(given: Situation) -> Iterator[Advice]:
         return
     new = min(MOST_PURGE_THREADS, 2 * threads)
     change = change_of(given.flavor, given.version, "innodb_purge_threads", old=str(threads), new=str(new))
-    evidence = Evidence(Source.WAITS, "Innodb_history_list_length", history, given.waits_at)
+    evidence = AdviceEvidence(Source.WAITS, "Innodb_history_list_length", history, given.waits_at)
     yield Advice(AdviceKind.PURGE, given.instance, (evidence,), (change,))
 
 
@@ -164,8 +164,8 @@ def _redo(given: Situation) -> Iterator[Advice]:
     change = change_of(
         given.flavor, given.version, name, old=str(int(capacity) // parts), new=str(ceil(wanted / parts))
     )
-    evidence = [Evidence(Source.FORECAST, "redo_bytes_per_hour", wall.current)]
-    evidence += [Evidence(Source.WAITS, "Innodb_log_waits", waits, given.waits_at)] if waits else []
+    evidence = [AdviceEvidence(Source.FORECAST, "redo_bytes_per_hour", wall.current)]
+    evidence += [AdviceEvidence(Source.WAITS, "Innodb_log_waits", waits, given.waits_at)] if waits else []
     evidence += _from_reading(given, "redo_capacity_bytes")
     yield Advice(AdviceKind.REDO_CAPACITY, given.instance, tuple(evidence), (change,), by=(wall.first, wall.last))
 
@@ -179,7 +179,7 @@ def _buffer_pool(given: Situation) -> Iterator[Advice]:
     if not named or not old or reads < POOL_MISS_SHARE * requests:
         return
     change = change_of(given.flavor, given.version, "innodb_buffer_pool_size", old=str(old), new=str(2 * old))
-    miss_share = Evidence(Source.WAITS, "buffer_pool_miss_share", reads / max(1, requests), given.waits_at)
+    miss_share = AdviceEvidence(Source.WAITS, "buffer_pool_miss_share", reads / max(1, requests), given.waits_at)
     yield Advice(
         AdviceKind.BUFFER_POOL,
         given.instance,
@@ -193,7 +193,7 @@ def _doublewrite(given: Situation) -> Iterator[Advice]:
     if not given.is_doublewrite_safe:
         return
     change = change_of(given.flavor, given.version, "innodb_doublewrite", old=given.doublewrite, new="OFF")
-    evidence = Evidence(Source.STORAGE, "doublewrite_needless", 1)
+    evidence = AdviceEvidence(Source.STORAGE, "doublewrite_needless", 1)
     yield Advice(AdviceKind.DOUBLEWRITE, given.instance, (evidence,), (change,))
 
 
@@ -203,15 +203,15 @@ def _fewer_schemas(given: Situation) -> Iterator[Advice]:
     if given.knee and schemas is not None:
         limit, test = given.knee
         if schemas >= limit and wall is None:
-            knee = Evidence(Source.LOAD_TEST, "knee_schemas", limit, test=test)
+            knee = AdviceEvidence(Source.LOAD_TEST, "knee_schemas", limit, test=test)
             evidence = (knee, *_from_reading(given, "schemas"))
             yield Advice(AdviceKind.FEWER_SCHEMAS, given.instance, evidence, move=int(schemas - limit) + 1)
     if wall is None or wall.state not in (WallState.REACHED, WallState.AHEAD):
         return
     evidence = (
-        Evidence(Source.FORECAST, "schemas", wall.current),
-        Evidence(Source.FORECAST, "schemas_threshold", wall.limit),
-        *([Evidence(Source.LOAD_TEST, "knee_schemas", given.knee[0], test=given.knee[1])] if given.knee else []),
+        AdviceEvidence(Source.FORECAST, "schemas", wall.current),
+        AdviceEvidence(Source.FORECAST, "schemas_threshold", wall.limit),
+        *([AdviceEvidence(Source.LOAD_TEST, "knee_schemas", given.knee[0], test=given.knee[1])] if given.knee else []),
     )
     yearly = max(0.0, wall.trend.rate_per_day or 0.0) * 365
     move = ceil(wall.current + yearly - wall.limit)
@@ -220,18 +220,18 @@ def _fewer_schemas(given: Situation) -> Iterator[Advice]:
     )
 
 
-def _from_contentions(given: Situation, named: Iterable[Contention]) -> Iterator[Evidence]:
+def _from_contentions(given: Situation, named: Iterable[Contention]) -> Iterator[AdviceEvidence]:
     for one in named:
         for event, share in one.events:
-            yield Evidence(Source.WAITS, event, share, given.waits_at)
+            yield AdviceEvidence(Source.WAITS, event, share, given.waits_at)
         for name, value in one.evidence.items():
-            yield Evidence(Source.WAITS, name, value, given.waits_at)
+            yield AdviceEvidence(Source.WAITS, name, value, given.waits_at)
 
 
-def _from_reading(given: Situation, *names: str) -> Iterator[Evidence]:
+def _from_reading(given: Situation, *names: str) -> Iterator[AdviceEvidence]:
     for name in names:
         if value := given.values.get(name):
-            yield Evidence(Source.READING, name, value, given.read_at)
+            yield AdviceEvidence(Source.READING, name, value, given.read_at)
 
 
 def _dates(given: Situation, *kinds: WallKind) -> tuple[datetime | None, datetime | None]:

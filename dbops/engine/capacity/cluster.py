@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean
 
-from dbops.engine.capacity.trend import Point, trend_of
+from dbops.engine.capacity.trend import DailyValue, trend_of
 from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, ranked, wall_of
 from dbops.engine.phrases import phrase
 
@@ -13,7 +13,7 @@ HOUR_SECONDS = 3600
 #: Auto-increment columns below this share of their type are far from any wall.
 LEAST_SHARE = 0.01
 
-Series = Sequence[Point]
+Series = Sequence[DailyValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class History:
         points = self.series.get(column)
         return points[-1].value if points else None
 
-    def values(self, *columns: str) -> list[Point]:
+    def values(self, *columns: str) -> list[DailyValue]:
         """Return the sum of columns at each time when all are known."""
         known = [{point.at: point.value for point in self.series.get(column, ())} for column in columns]
-        return [Point(at, sum(one[at] for one in known)) for at in known[0] if all(at in one for one in known)]
+        return [DailyValue(at, sum(one[at] for one in known)) for at in known[0] if all(at in one for one in known)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,9 @@ def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall
     """Yield the wall of the lower limit; of both once the threshold is reached: the disk can still fill."""
     size, threshold = history.last("disk_bytes"), thresholds.get(WallKind.DISK)
     free = {point.at: point.value for point in history.series.get("disk_free_bytes", ())}
-    used = [Point(one.at, one.value - free[one.at]) for one in history.series.get("disk_bytes", ()) if one.at in free]
+    used = [
+        DailyValue(one.at, one.value - free[one.at]) for one in history.series.get("disk_bytes", ()) if one.at in free
+    ]
     limits: dict[str, float | None] = {phrase("file system"): size}
     if threshold is not None and (size is None or threshold < size):
         is_reached = bool(used) and used[-1].value >= threshold
@@ -167,16 +169,16 @@ def _load(history: History) -> Iterator[Wall]:
     peak = history.values("connections_peak")
     yield from _wall(WallKind.CONNECTIONS, history, peak, history.last("max_connections"), "max_connections")
     redo = [
-        Point(point.at, point.value * HOUR_SECONDS)
+        DailyValue(point.at, point.value * HOUR_SECONDS)
         for point in averages(history.series.get("redo_bytes_per_second", ()))
     ]
     yield from _wall(WallKind.REDO, history, redo, history.last("redo_capacity_bytes"), phrase("redo log capacity"))
 
 
-def averages(points: Series) -> list[Point]:
+def averages(points: Series) -> list[DailyValue]:
     """Return the average of each day, at the time of its last point. The last day is not over: it counts only alone."""
     days = [list(group) for _, group in groupby(points, key=lambda point: point.at.date())]
-    return [Point(day[-1].at, fmean(point.value for point in day)) for day in days[:-1] or days]
+    return [DailyValue(day[-1].at, fmean(point.value for point in day)) for day in days[:-1] or days]
 
 
 def _rebuild(histories: Iterable[History], leading: History | None, rebuild: RebuildForecast) -> Iterator[Wall]:
@@ -187,7 +189,7 @@ def _rebuild(histories: Iterable[History], leading: History | None, rebuild: Reb
         return
     more = rebuild.double_seconds - rebuild.seconds
     took = [
-        Point(one.at, max(0.0, rebuild.seconds + more * (one.value / size - 1)))
+        DailyValue(one.at, max(0.0, rebuild.seconds + more * (one.value / size - 1)))
         for one in source.values("backup_bytes")
     ]
     evidence = {"backup_bytes": size}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from dbops.engine.capacity.waits import (
     ROW_LOCK_TIME,
-    Comparison,
     WaitClass,
+    WaitComparison,
     class_of,
     is_contention,
 )
@@ -33,7 +33,7 @@ class Contention:
     evidence: Mapping[str, float] = field(default_factory=dict)
 
 
-def contentions(found: Comparison) -> tuple[Contention, ...]:
+def contentions(found: WaitComparison) -> tuple[Contention, ...]:
     """Return what is named, largest share first; what counters alone tell comes last."""
     by_waits = {one.kind: one for one in _by_waits(found)}
     by_counters = {one.kind: one for one in _by_counters(found)}
@@ -49,7 +49,7 @@ def contentions(found: Comparison) -> tuple[Contention, ...]:
     return tuple(sorted(merged, key=lambda one: (-(one.share or 0.0), one.kind)))
 
 
-def _by_waits(found: Comparison) -> Iterator[Contention]:
+def _by_waits(found: WaitComparison) -> Iterator[Contention]:
     classes: dict[WaitClass, list[tuple[str, float]]] = {}
     for wait in found.waits:
         if is_contention(wait):
@@ -60,7 +60,7 @@ def _by_waits(found: Comparison) -> Iterator[Contention]:
             yield Contention(kind, min(1.0, share), tuple(events))
 
 
-def _by_counters(found: Comparison) -> Iterator[Contention]:
+def _by_counters(found: WaitComparison) -> Iterator[Contention]:
     seconds, counters = found.elapsed_seconds, found.counters
     if not seconds:
         return

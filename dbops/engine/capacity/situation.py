@@ -60,7 +60,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class AdviceEvidence:
     """A figure. ``name`` is a column of a reading, a status counter, a setting, or a wait event."""
 
     source: Source
@@ -153,7 +153,7 @@ class Advice:
 
     kind: AdviceKind
     instance: str
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[AdviceEvidence, ...]
     changes: tuple[SettingChange, ...] = ()
     effect: MeasuredChange | None = None
     flavor: str = ""

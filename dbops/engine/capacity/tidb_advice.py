@@ -31,7 +31,7 @@ _START = re.compile(r"\ACREATE TABLE (?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+` \(\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SpreadOption:
     """One way to spread a table's inserts.
 
     ``statements`` are exact; ``undo`` takes them back. ``price`` is what reads and writes pay. ``is_in_place``: the table is
@@ -55,7 +55,7 @@ class Way:
         return "\n".join(self.undo)
 
 
-def ways_for(table: TablePlacement, *, tikv_nodes: int, release: str) -> tuple[Way, ...]:
+def ways_for(table: TablePlacement, *, tikv_nodes: int, release: str) -> tuple[SpreadOption, ...]:
     """Return the ways for a table, those that it can go first.
 
     Args:
@@ -80,13 +80,13 @@ class _Advice:
         self._old = f"{sql_name(table.schema)}.{sql_name(_short(table.table, '_old'))}"
         self._bits = shard_bits(nodes)
 
-    def by_partitions(self) -> Way:
+    def by_partitions(self) -> SpreadOption:
         """Return KEY partitions, one for each TiKV node."""
         count = min(MOST_PARTITIONS, max(2, self._nodes))
         name, title = "partitions", phrase("{count} KEY partitions", count=count)
         column, why_not = self._partition_column()
         if why_not or column is None:
-            return Way(name, title, why_not=why_not)
+            return SpreadOption(name, title, why_not=why_not)
         statements = (
             f"ALTER TABLE {self._name} PARTITION BY KEY ({sql_name(column)}) PARTITIONS {count};",
             self._deny(),
@@ -98,7 +98,7 @@ class _Advice:
             phrase("The change copies all rows in the background."),
         )
         undo = (f"ALTER TABLE {self._name} REMOVE PARTITIONING;", self._allow())
-        return Way(name, title, statements, undo, price)
+        return SpreadOption(name, title, statements, undo, price)
 
     def _partition_column(self) -> tuple[str | None, str]:
         table = self._table
@@ -114,14 +114,14 @@ class _Advice:
         shared = [column for column in keys[0] if all(column in key for key in keys)]
         return (shared[0], "") if shared else (None, phrase("No column is part of all its unique keys."))
 
-    def by_shards(self) -> Way:
+    def by_shards(self) -> SpreadOption:
         """Return row ids in shards: in place without a clustered primary key, else with a new table."""
         name, title = "shards", phrase("NONCLUSTERED, {bits} shards of row ids", bits=2**self._bits)
         table = self._table
         if problem := self._unwritable():
-            return Way(name, title, why_not=problem)
+            return SpreadOption(name, title, why_not=problem)
         if is_sharded(table):
-            return Way(name, title, why_not=phrase("It has {sharding}.", sharding=table.sharding))
+            return SpreadOption(name, title, why_not=phrase("It has {sharding}.", sharding=table.sharding))
         price = (
             phrase("A lookup by primary key reads its index and then the row."),
             phrase("A range of the primary key reads rows of all {bits} shards.", bits=2**self._bits),
@@ -135,16 +135,16 @@ class _Advice:
                 self._check(),
             )
             undo = (f"ALTER TABLE {self._name} SHARD_ROW_ID_BITS = 0;", self._allow())
-            return Way(name, title, statements, undo, price[1:])
+            return SpreadOption(name, title, statements, undo, price[1:])
         definition = sharded_definition(table.definition, self._new, self._bits) if table.primary_key else ""
         if not definition:
-            return Way(
+            return SpreadOption(
                 name,
                 title,
                 is_in_place=False,
                 why_not=phrase("Its definition could not be rewritten: write it by hand."),
             )
-        return Way(
+        return SpreadOption(
             name,
             title,
             tuple(self._copied(definition)),
@@ -174,12 +174,12 @@ class _Advice:
     def _swapped_back(self) -> tuple[str, ...]:
         return (f"RENAME TABLE {self._name} TO {self._new}, {self._old} TO {self._name};",)
 
-    def by_random_ids(self) -> Way:
+    def by_random_ids(self) -> SpreadOption:
         """Return AUTO_RANDOM for a clustered BIGINT key that counts up."""
         bits = min(MOST_AUTO_RANDOM_BITS, max(AUTO_RANDOM_BITS, self._bits))
         name, title, table = "random_ids", f"AUTO_RANDOM({bits})", self._table
         if reason := self._unwritable() or self._why_no_random_ids():
-            return Way(name, title, why_not=reason)
+            return SpreadOption(name, title, why_not=reason)
         column = sql_name(table.primary_key[0])
         kind = "BIGINT UNSIGNED" if "unsigned" in table.first_key_type.lower() else "BIGINT"
         statements = (
@@ -194,7 +194,7 @@ class _Advice:
             phrase("The column loses its comment, if it has one."),
             phrase("It cannot be undone in place: only with a new table and a copy."),
         )
-        return Way(name, title, statements, (self._allow(),), price)
+        return SpreadOption(name, title, statements, (self._allow(),), price)
 
     def _why_no_random_ids(self) -> str:
         table = self._table

@@ -39,7 +39,7 @@ class RateUsed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class DailyValue:
     """The value of a series at a time; one a day."""
 
     at: datetime
@@ -104,7 +104,7 @@ def _after(start: datetime, distance: float, per_day: float | None) -> datetime 
     return None if days > HORIZON.days else start + timedelta(days=days)
 
 
-def trend_of(points: Sequence[Point]) -> Trend:
+def trend_of(points: Sequence[DailyValue]) -> Trend:
     """Return the trend of points in order of time.
 
     Sources: Theil (1950), Sen (1968); the interval follows the variance of Kendall's S. It assumes independent errors, which growth
@@ -140,7 +140,7 @@ def trend_of(points: Sequence[Point]) -> Trend:
     )
 
 
-def by_day(points: Sequence[Point]) -> list[Point]:
+def by_day(points: Sequence[DailyValue]) -> list[DailyValue]:
     """Return the last point of each day."""
     return list({point.at.date(): point for point in points}.values())
 

@@ -18,9 +18,9 @@ from dbops.engine.flavors.waits import (
 from dbops.engine.phrases import phrase
 
 __all__ = [
-    "Comparison",
-    "Limit",
-    "Reading",
+    "WaitComparison",
+    "ReadingLimit",
+    "WaitTotals",
     "WaitClass",
     "class_of",
     "compare",
@@ -104,7 +104,7 @@ _BY_START: Mapping[str, WaitClass] = {
 }
 
 
-class Limit(StrEnum):
+class ReadingLimit(StrEnum):
     """Why a reading tells less than it could."""
 
     #: ``performance_schema`` is OFF: there are only status counters.
@@ -121,7 +121,7 @@ class Limit(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WaitTotals:
     """Totals since the server's start. Times of ``waits`` and ``active`` are in picoseconds.
 
     Args:
@@ -144,7 +144,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class WaitComparison:
     """What happened between two readings.
 
     Args:
@@ -161,7 +161,7 @@ class Comparison:
     counters: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, int] = field(default_factory=dict)
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[ReadingLimit, ...] = ()
     instruments_off: tuple[str, ...] = ()
 
 
@@ -178,7 +178,7 @@ def is_contention(wait: WaitShare) -> bool:
     return wait.count > 0 and wait.seconds / wait.count >= CONTENTION_SECONDS
 
 
-def parse_reading(text: str) -> Reading:
+def parse_reading(text: str) -> WaitTotals:
     """Return the reading in the batch output of a client: ``wait_statement``'s rows, separated by tabs, with or without a header.
 
     Raises:
@@ -188,7 +188,7 @@ def parse_reading(text: str) -> Reading:
     return reading_of(row for row in rows if row[0] != "kind")
 
 
-def reading_of(rows: Iterable[tuple[object, ...]]) -> Reading:
+def reading_of(rows: Iterable[tuple[object, ...]]) -> WaitTotals:
     """Return the reading in rows of kind, name, count and value. Raises as ``parse_reading``."""
     try:
         return _reading([(str(kind), str(name), _whole(count), _whole(value)) for kind, name, count, value in rows])
@@ -210,14 +210,14 @@ def _whole(value: object) -> int:
     return 0 if text in ("None", "NULL") else int(float(text)) if not text.isdigit() else int(text)
 
 
-def _reading(rows: list[tuple[str, str, int, int]]) -> Reading:
+def _reading(rows: list[tuple[str, str, int, int]]) -> WaitTotals:
     kinds: dict[str, dict[str, tuple[int, int]]] = {}
     for kind, name, count, value in rows:
         kinds.setdefault(kind, {})[name] = (count, value)
     status = {_CANONICAL.get(name.lower(), name): value for name, (_, value) in kinds.get("status", {}).items()}
     consumers = {name: value for name, (_, value) in kinds.get("consumer", {}).items()}
     found = {name: value for name, (_, value) in kinds.get("instrument", {}).items()}
-    return Reading(
+    return WaitTotals(
         at_microseconds=kinds["clock"]["now"][1],
         schema_is_on=bool(kinds["setup"]["performance_schema"][1]),
         waits=kinds.get("wait", {}),
@@ -229,37 +229,37 @@ def _reading(rows: list[tuple[str, str, int, int]]) -> Reading:
     )
 
 
-def difference(before: Reading, after: Reading) -> tuple[WaitShare, ...]:
+def difference(before: WaitTotals, after: WaitTotals) -> tuple[WaitShare, ...]:
     """Return what sessions waited for, largest first; see ``compare``."""
     return compare(before, after).waits
 
 
-def compare(before: Reading, after: Reading) -> Comparison:
+def compare(before: WaitTotals, after: WaitTotals) -> WaitComparison:
     """Return what happened between two readings of one server.
 
     Shares are of the time in statements; they do not add up to 1: the rest is work, and waits that have no instrument. After a restart
     nothing is known. An event whose counter was set back counts from zero: at least that much was waited.
     """
     elapsed = (after.at_microseconds - before.at_microseconds) / 1e6
-    known = Comparison(
+    known = WaitComparison(
         elapsed_seconds=elapsed if elapsed > 0 else None,
         values=_only(after.status, GAUGES),
         settings=after.settings,
     )
     if _has_restarted(before, after, elapsed):
-        return replace(known, limits=(Limit.RESTARTED,))
+        return replace(known, limits=(ReadingLimit.RESTARTED,))
     counters, counters_reset = _increases(_only(before.status, COUNTERS), _only(after.status, COUNTERS))
     known = replace(known, counters=counters)
     if not after.schema_is_on:
-        return replace(known, limits=(Limit.SCHEMA_OFF,))
+        return replace(known, limits=(ReadingLimit.SCHEMA_OFF,))
     if after.consumers_off:
-        return replace(known, limits=(Limit.CONSUMERS_OFF,))
+        return replace(known, limits=(ReadingLimit.CONSUMERS_OFF,))
     active = (after.active - before.active) / PICOSECONDS
     waits, waits_reset = _waits(before, after, counters, active)
     limits = {
-        Limit.COUNTERS_RESET: counters_reset or waits_reset or active < 0,
-        Limit.INSTRUMENTS_OFF: bool(after.instruments_off),
-        Limit.IDLE: active == 0,
+        ReadingLimit.COUNTERS_RESET: counters_reset or waits_reset or active < 0,
+        ReadingLimit.INSTRUMENTS_OFF: bool(after.instruments_off),
+        ReadingLimit.IDLE: active == 0,
     }
     return replace(
         known,
@@ -270,13 +270,13 @@ def compare(before: Reading, after: Reading) -> Comparison:
     )
 
 
-def _has_restarted(before: Reading, after: Reading, elapsed_seconds: float) -> bool:
+def _has_restarted(before: WaitTotals, after: WaitTotals, elapsed_seconds: float) -> bool:
     up_before, up = before.status.get("Uptime", 0), after.status.get("Uptime", 0)
     return up < up_before or up + 2 < elapsed_seconds
 
 
 def _waits(
-    before: Reading, after: Reading, counters: Mapping[str, int], active_seconds: float
+    before: WaitTotals, after: WaitTotals, counters: Mapping[str, int], active_seconds: float
 ) -> tuple[tuple[WaitShare, ...], bool]:
     """Return the shares, and whether a counter was set back."""
     found, was_reset = [], False

@@ -17,10 +17,10 @@ from dbops.engine.catalogue import (
     vault,
     waits,
 )
-from dbops.engine.catalogue.entries import Entry, Section
+from dbops.engine.catalogue.entries import CatalogueSection, Entry
 
 #: In the order of the document.
-SECTIONS: tuple[Section, ...] = (
+SECTIONS: tuple[CatalogueSection, ...] = (
     *dashboard.SECTIONS,
     *api.SECTIONS,
     *inventory.SECTIONS,

@@ -1,6 +1,6 @@
 """Errors of the API."""
 
-from dbops.engine.catalogue.entries import UNCHANGED, Section, operator, ours
+from dbops.engine.catalogue.entries import UNCHANGED, CatalogueSection, operator, ours
 
 _API = (
     operator(
@@ -48,7 +48,7 @@ _API = (
 )
 
 SECTIONS = (
-    Section(
+    CatalogueSection(
         "API",
         _API,
         "The API answers with these and all other codes as `application/problem+json`. api.md describes it.",

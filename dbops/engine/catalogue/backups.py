@@ -5,7 +5,7 @@ from dbops.engine.catalogue.entries import (
     REPORT,
     SAY_WHY,
     UNCHANGED,
-    Section,
+    CatalogueSection,
     cancelled,
     host,
     operator,
@@ -147,7 +147,7 @@ _RUNS = (
 )
 
 SECTIONS = (
-    Section(
+    CatalogueSection(
         "Backups",
         _RUNS,
         "backups.md describes how dbops makes backups. A known failure of a backup tool carries the code of that failure, for\n"

@@ -1,6 +1,6 @@
 """Errors of copying: the source, its backup tool, the stream, a stored backup, a clone."""
 
-from dbops.engine.catalogue.entries import Section, host
+from dbops.engine.catalogue.entries import CatalogueSection, host
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
 _NOT_TRUSTED = "The copy may be incomplete and is not used. The outcome says where the old data is."
@@ -311,12 +311,12 @@ _CLONE = (
 )
 
 SECTIONS = (
-    Section("Source and backup tool", _SOURCE),
-    Section(
+    CatalogueSection("Source and backup tool", _SOURCE),
+    CatalogueSection(
         "Stream",
         _STREAM,
         "The step's result shows the exit status of each end (source backup, transport, unpack) and the last lines of their logs.",
     ),
-    Section("Stored backups", _STORED),
-    Section("Clone", _CLONE),
+    CatalogueSection("Stored backups", _STORED),
+    CatalogueSection("Clone", _CLONE),
 )

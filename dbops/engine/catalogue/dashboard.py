@@ -1,6 +1,6 @@
 """Errors of the dashboard itself: accounts, tokens, reports, audit archive, connection tests, its processes, the sample."""
 
-from dbops.engine.catalogue.entries import NOT_SENT, NOT_WRITTEN, SAY_WHY, UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import NOT_SENT, NOT_WRITTEN, SAY_WHY, UNCHANGED, CatalogueSection, host, operator
 
 KEPT_TO_SEND = "The entries stay in the log and wait."
 
@@ -339,22 +339,22 @@ _APPROVALS = (
 )
 
 SECTIONS = (
-    Section("Accounts", _ACCOUNTS),
-    Section("Logins", _LOGINS),
-    Section("Approval and reasons", _APPROVALS),
-    Section(
+    CatalogueSection("Accounts", _ACCOUNTS),
+    CatalogueSection("Logins", _LOGINS),
+    CatalogueSection("Approval and reasons", _APPROVALS),
+    CatalogueSection(
         "Tokens and backup reports",
         _TOKENS,
         "The HTTP API answers with these codes in JSON. backup-reports.md describes the API.",
     ),
-    Section("Audit archive", _AUDIT),
-    Section("Connection tests", _TESTS),
-    Section(
+    CatalogueSection("Audit archive", _AUDIT),
+    CatalogueSection("Connection tests", _TESTS),
+    CatalogueSection(
         "Processes of dbops",
         _PROCESSES,
         "These errors appear as a bar at the top of every page, and disappear when the process is back. Jobs on hosts continue,\n"
         "but no next step starts. The guard on a source ends a copy that still reads the source after `DBOPS_GUARD_IDLE_SECONDS`\n"
         "without a worker, or after `DBOPS_GUARD_HEARTBEAT_SECONDS` if replication was paused.",
     ),
-    Section("Sample", _SAMPLE),
+    CatalogueSection("Sample", _SAMPLE),
 )

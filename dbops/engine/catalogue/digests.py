@@ -1,6 +1,6 @@
 """Errors of readings of top statements."""
 
-from dbops.engine.catalogue.entries import NOT_SENT, UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import NOT_SENT, UNCHANGED, CatalogueSection, host, operator
 
 _DIGESTS = (
     operator("digests.schema", "A reading needs the name of a schema.", NOT_SENT, "Enter the schema, then read again."),
@@ -42,4 +42,4 @@ _DIGESTS = (
     ),
 )
 
-SECTIONS = (Section("Top statements", _DIGESTS),)
+SECTIONS = (CatalogueSection("Top statements", _DIGESTS),)

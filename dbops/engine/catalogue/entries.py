@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class CatalogueSection:
     """Entries that belong together, with the title and the introduction that the document shows."""
 
     title: str

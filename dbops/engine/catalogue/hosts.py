@@ -1,6 +1,6 @@
 """Errors of SSH, servers and jobs on a host."""
 
-from dbops.engine.catalogue.entries import NOT_RUN, NOT_SENT, REPORT, UNCHANGED, Section, host, operator, ours
+from dbops.engine.catalogue.entries import NOT_RUN, NOT_SENT, REPORT, UNCHANGED, CatalogueSection, host, operator, ours
 
 _OUTCOME = "The outcome shows the current state."
 _RUNNING = "The command may still be running on the host."
@@ -332,12 +332,12 @@ _JOBS = (
 )
 
 SECTIONS = (
-    Section(
+    CatalogueSection(
         "SSH from the dashboard",
         _SSH,
         "Before a rebuild changes the target, a host that doesn't answer ends the rebuild. Afterwards jobs continue on the hosts\n"
         "and dbops tries again. After `DBOPS_LOST_AFTER_SECONDS` the rebuild is `lost`. It continues when the host answers.",
     ),
-    Section("Servers", _SERVERS),
-    Section("Jobs on a host", _JOBS),
+    CatalogueSection("Servers", _SERVERS),
+    CatalogueSection("Jobs on a host", _JOBS),
 )

@@ -1,6 +1,6 @@
 """Errors of the inventory, topology, backup schedules and maintenance."""
 
-from dbops.engine.catalogue.entries import NOT_SENT, SAY_WHY, UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import NOT_SENT, SAY_WHY, UNCHANGED, CatalogueSection, host, operator
 
 OLD_LISTING = "The inventory was not changed. The last listing is still shown."
 
@@ -212,9 +212,9 @@ _SCHEDULES = (
 )
 
 SECTIONS = (
-    Section("Inventory", _INVENTORY),
-    Section("Attestations of storage", _ATTESTATIONS),
-    Section("Topology", _TOPOLOGY),
-    Section("Inventory sources", _SOURCES),
-    Section("Backup schedules and maintenance", _SCHEDULES),
+    CatalogueSection("Inventory", _INVENTORY),
+    CatalogueSection("Attestations of storage", _ATTESTATIONS),
+    CatalogueSection("Topology", _TOPOLOGY),
+    CatalogueSection("Inventory sources", _SOURCES),
+    CatalogueSection("Backup schedules and maintenance", _SCHEDULES),
 )

@@ -1,6 +1,6 @@
 """Errors of load tests."""
 
-from dbops.engine.catalogue.entries import NOT_WRITTEN, SAY_WHY, UNCHANGED, Section, cancelled, host, operator
+from dbops.engine.catalogue.entries import NOT_WRITTEN, SAY_WHY, UNCHANGED, CatalogueSection, cancelled, host, operator
 
 _REMOVED = "The scratch server and all files of the load test are removed. No serving server was touched."
 
@@ -307,7 +307,7 @@ _RUNNING = (
 )
 
 SECTIONS = (
-    Section(
+    CatalogueSection(
         "Load tests",
         (*_PLANNING, *_TIDB, *_WARNINGS, *_MEASURING, *_RUNNING),
         "load-tests.md describes load tests and what they touch.",

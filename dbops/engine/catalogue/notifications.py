@@ -1,6 +1,6 @@
 """Errors of notifications: channels, rules and deliveries."""
 
-from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, CatalogueSection, host, operator
 
 KEPT = "The events stay in the delivery log and wait, at most 24 hours."
 
@@ -61,4 +61,4 @@ _ENTRIES = (
     ),
 )
 
-SECTIONS = (Section("Notifications", _ENTRIES),)
+SECTIONS = (CatalogueSection("Notifications", _ENTRIES),)

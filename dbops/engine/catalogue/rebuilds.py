@@ -1,6 +1,6 @@
 """Errors of planning, requesting, queueing and controlling a rebuild, and of shared reads."""
 
-from dbops.engine.catalogue.entries import REPORT, UNCHANGED, Section, cancelled, host, operator, ours
+from dbops.engine.catalogue.entries import REPORT, UNCHANGED, CatalogueSection, cancelled, host, operator, ours
 
 _PLAN = (
     operator(
@@ -169,7 +169,7 @@ _SHARED = (
 )
 
 SECTIONS = (
-    Section("Plan and request", _PLAN),
-    Section("Rebuilds", _CONTROL),
-    Section("Shared reads", _SHARED),
+    CatalogueSection("Plan and request", _PLAN),
+    CatalogueSection("Rebuilds", _CONTROL),
+    CatalogueSection("Shared reads", _SHARED),
 )

@@ -1,6 +1,6 @@
 """Errors between the copy and a running replica: resume, roll back, prepare, start, replicate, verify."""
 
-from dbops.engine.catalogue.entries import UNCHANGED, Section, cancelled, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, CatalogueSection, cancelled, host, operator
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
 _KEPT = "The target runs on the new data, read-only, and replicates. The old data is not removed. The outcome says where it is."
@@ -217,9 +217,9 @@ _COMPARISON = (
 )
 
 SECTIONS = (
-    Section("Resume and roll back", _RESUME),
-    Section("Prepare and start", _START),
-    Section("Replication", _REPLICATION),
-    Section("Certificate", _CERTIFICATE),
-    Section("Comparison after the rebuild", _COMPARISON),
+    CatalogueSection("Resume and roll back", _RESUME),
+    CatalogueSection("Prepare and start", _START),
+    CatalogueSection("Replication", _REPLICATION),
+    CatalogueSection("Certificate", _CERTIFICATE),
+    CatalogueSection("Comparison after the rebuild", _COMPARISON),
 )

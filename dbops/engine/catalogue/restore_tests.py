@@ -1,6 +1,6 @@
 """Errors of restore tests."""
 
-from dbops.engine.catalogue.entries import NOT_WRITTEN, UNCHANGED, Section, cancelled, host, operator
+from dbops.engine.catalogue.entries import NOT_WRITTEN, UNCHANGED, CatalogueSection, cancelled, host, operator
 
 _REMOVED = "All files of the restore test are removed. No running server was touched."
 _KEEP = "Make a new backup and test it. Keep an older backup that passed its restore test."
@@ -129,4 +129,4 @@ _TESTS = (
     ),
 )
 
-SECTIONS = (Section("Restore tests", _TESTS, "restore-tests.md describes restore tests and what they touch."),)
+SECTIONS = (CatalogueSection("Restore tests", _TESTS, "restore-tests.md describes restore tests and what they touch."),)

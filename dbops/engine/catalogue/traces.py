@@ -1,6 +1,6 @@
 """Errors of sending traces."""
 
-from dbops.engine.catalogue.entries import Section, host
+from dbops.engine.catalogue.entries import CatalogueSection, host
 
 _KEPT = "The rebuild is not affected. Its trace was not sent."
 
@@ -19,4 +19,4 @@ _ENTRIES = (
     ),
 )
 
-SECTIONS = (Section("Traces", _ENTRIES),)
+SECTIONS = (CatalogueSection("Traces", _ENTRIES),)

@@ -1,6 +1,6 @@
 """Errors of secrets that are kept in Vault or OpenBao."""
 
-from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, CatalogueSection, host, operator
 
 _WAITS = "dbops uses secrets that it read less than `DBOPS_VAULT_OUTAGE_SECONDS` ago. What needs another one waits and is retried."
 _RETRIED = "The secret was not used. Probes and running jobs retry."
@@ -56,4 +56,4 @@ _ENTRIES = (
     ),
 )
 
-SECTIONS = (Section("Secrets in Vault", _ENTRIES),)
+SECTIONS = (CatalogueSection("Secrets in Vault", _ENTRIES),)

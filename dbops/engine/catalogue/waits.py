@@ -1,6 +1,6 @@
 """Errors of readings of wait events."""
 
-from dbops.engine.catalogue.entries import NOT_SENT, UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import NOT_SENT, UNCHANGED, CatalogueSection, host, operator
 
 _WAITS = (
     operator("waits.seconds", "A reading takes 5 to 60 seconds.", NOT_SENT, "Choose a length on the page."),
@@ -30,4 +30,4 @@ _WAITS = (
     ),
 )
 
-SECTIONS = (Section("Waits", _WAITS),)
+SECTIONS = (CatalogueSection("Waits", _WAITS),)

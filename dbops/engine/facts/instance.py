@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ProbeProblem:
     """Reason why something could not be read. ``code`` is an entry of the error catalogue."""
 
     code: str
@@ -327,8 +327,8 @@ class InstanceFacts:
     local_privileges: tuple[str, ...] | None = None
     backup_processes: tuple[BackupProcess, ...] | None = None
     found_schedules: tuple[FoundSchedule, ...] | None = None
-    host_problem: Problem | None = None
-    server_problem: Problem | None = None
+    host_problem: ProbeProblem | None = None
+    server_problem: ProbeProblem | None = None
     replication_seen: tuple[ReplicationFacts, ...] | None = None
     replication_seen_at: datetime | None = None
     group_seen: MemberGroup | None = None

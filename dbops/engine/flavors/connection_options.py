@@ -13,7 +13,7 @@ from typing import Any
 from dbops.engine.flavors.sql_text import sql_name, sql_text
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """How a value is written."""
 
     SWITCH = auto()
@@ -28,7 +28,7 @@ class Option:
     """One option. ``default`` is that of a new connection and is not written; ``None``: it differs between servers."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     columns: tuple[str, ...]
     default: str | None = None
 
@@ -38,27 +38,27 @@ def _tls(word: str, sides: Sequence[str], capath: str) -> tuple[Option, ...]:
         return tuple(f"{side}_SSL_{end}" for side in sides)
 
     return (
-        Option(f"{word}_SSL", Kind.SWITCH, columns("Allowed")),
-        Option(f"{word}_SSL_CA", Kind.TEXT, columns("CA_File"), ""),
-        Option(f"{word}_SSL_{capath}", Kind.TEXT, columns("CA_Path"), ""),
-        Option(f"{word}_SSL_CERT", Kind.TEXT, columns("Cert"), ""),
-        Option(f"{word}_SSL_KEY", Kind.TEXT, columns("Key"), ""),
-        Option(f"{word}_SSL_CIPHER", Kind.TEXT, columns("Cipher"), ""),
-        Option(f"{word}_SSL_CRL", Kind.TEXT, columns("Crl"), ""),
-        Option(f"{word}_SSL_CRLPATH", Kind.TEXT, columns("Crlpath"), ""),
-        Option(f"{word}_SSL_VERIFY_SERVER_CERT", Kind.SWITCH, columns("Verify_Server_Cert")),
+        Option(f"{word}_SSL", ValueKind.SWITCH, columns("Allowed")),
+        Option(f"{word}_SSL_CA", ValueKind.TEXT, columns("CA_File"), ""),
+        Option(f"{word}_SSL_{capath}", ValueKind.TEXT, columns("CA_Path"), ""),
+        Option(f"{word}_SSL_CERT", ValueKind.TEXT, columns("Cert"), ""),
+        Option(f"{word}_SSL_KEY", ValueKind.TEXT, columns("Key"), ""),
+        Option(f"{word}_SSL_CIPHER", ValueKind.TEXT, columns("Cipher"), ""),
+        Option(f"{word}_SSL_CRL", ValueKind.TEXT, columns("Crl"), ""),
+        Option(f"{word}_SSL_CRLPATH", ValueKind.TEXT, columns("Crlpath"), ""),
+        Option(f"{word}_SSL_VERIFY_SERVER_CERT", ValueKind.SWITCH, columns("Verify_Server_Cert")),
     )
 
 
 MARIADB: tuple[Option, ...] = (
     *_tls("MASTER", ("Master",), "CAPATH"),
-    Option("MASTER_CONNECT_RETRY", Kind.NUMBER, ("Connect_Retry",)),
-    Option("MASTER_RETRY_COUNT", Kind.NUMBER, ("Master_Retry_Count",)),
-    Option("MASTER_HEARTBEAT_PERIOD", Kind.NUMBER, ("Slave_heartbeat_period",)),
-    Option("MASTER_DELAY", Kind.NUMBER, ("SQL_Delay",), "0"),
-    Option("DO_DOMAIN_IDS", Kind.LIST, ("Replicate_Do_Domain_Ids",), ""),
-    Option("IGNORE_DOMAIN_IDS", Kind.LIST, ("Replicate_Ignore_Domain_Ids",), ""),
-    Option("IGNORE_SERVER_IDS", Kind.LIST, ("Replicate_Ignore_Server_Ids",), ""),
+    Option("MASTER_CONNECT_RETRY", ValueKind.NUMBER, ("Connect_Retry",)),
+    Option("MASTER_RETRY_COUNT", ValueKind.NUMBER, ("Master_Retry_Count",)),
+    Option("MASTER_HEARTBEAT_PERIOD", ValueKind.NUMBER, ("Slave_heartbeat_period",)),
+    Option("MASTER_DELAY", ValueKind.NUMBER, ("SQL_Delay",), "0"),
+    Option("DO_DOMAIN_IDS", ValueKind.LIST, ("Replicate_Do_Domain_Ids",), ""),
+    Option("IGNORE_DOMAIN_IDS", ValueKind.LIST, ("Replicate_Ignore_Domain_Ids",), ""),
+    Option("IGNORE_SERVER_IDS", ValueKind.LIST, ("Replicate_Ignore_Server_Ids",), ""),
 )
 
 
@@ -69,23 +69,23 @@ def mysql_options(word: str) -> tuple[Option, ...]:
     """
     return (
         *_tls(word, ("Source", "Master"), "CAPATH"),
-        Option(f"{word}_TLS_VERSION", Kind.TEXT, ("Source_TLS_Version", "Master_TLS_Version"), ""),
-        Option(f"{word}_TLS_CIPHERSUITES", Kind.TEXT, ("TLS_CIPHERSUITES",), ""),
-        Option(f"{word}_PUBLIC_KEY_PATH", Kind.TEXT, ("Source_public_key_path", "Master_public_key_path"), ""),
-        Option(f"{word}_BIND", Kind.TEXT, ("Source_Bind", "Master_Bind"), ""),
-        Option("NETWORK_NAMESPACE", Kind.TEXT, ("Network_Namespace",), ""),
-        Option(f"{word}_CONNECT_RETRY", Kind.NUMBER, ("Connect_Retry",)),
-        Option(f"{word}_RETRY_COUNT", Kind.NUMBER, ("Source_Retry_Count", "Master_Retry_Count")),
-        Option(f"{word}_HEARTBEAT_PERIOD", Kind.NUMBER, ("HEARTBEAT_INTERVAL",)),
-        Option(f"{word}_COMPRESSION_ALGORITHMS", Kind.TEXT, ("COMPRESSION_ALGORITHM",), "uncompressed"),
-        Option(f"{word}_ZSTD_COMPRESSION_LEVEL", Kind.NUMBER, ("ZSTD_COMPRESSION_LEVEL",), "3"),
-        Option(f"{word}_DELAY", Kind.NUMBER, ("SQL_Delay",), "0"),
-        Option("IGNORE_SERVER_IDS", Kind.LIST, ("Replicate_Ignore_Server_Ids",), ""),
-        Option("PRIVILEGE_CHECKS_USER", Kind.WORD, ("PRIVILEGE_CHECKS_USER",), ""),
-        Option("REQUIRE_ROW_FORMAT", Kind.SWITCH, ("REQUIRE_ROW_FORMAT",), "0"),
-        Option("REQUIRE_TABLE_PRIMARY_KEY_CHECK", Kind.WORD, ("REQUIRE_TABLE_PRIMARY_KEY_CHECK",), "STREAM"),
-        Option("SOURCE_CONNECTION_AUTO_FAILOVER", Kind.SWITCH, ("SOURCE_CONNECTION_AUTO_FAILOVER",), "0"),
-        Option("GTID_ONLY", Kind.SWITCH, ("GTID_ONLY",), "0"),
+        Option(f"{word}_TLS_VERSION", ValueKind.TEXT, ("Source_TLS_Version", "Master_TLS_Version"), ""),
+        Option(f"{word}_TLS_CIPHERSUITES", ValueKind.TEXT, ("TLS_CIPHERSUITES",), ""),
+        Option(f"{word}_PUBLIC_KEY_PATH", ValueKind.TEXT, ("Source_public_key_path", "Master_public_key_path"), ""),
+        Option(f"{word}_BIND", ValueKind.TEXT, ("Source_Bind", "Master_Bind"), ""),
+        Option("NETWORK_NAMESPACE", ValueKind.TEXT, ("Network_Namespace",), ""),
+        Option(f"{word}_CONNECT_RETRY", ValueKind.NUMBER, ("Connect_Retry",)),
+        Option(f"{word}_RETRY_COUNT", ValueKind.NUMBER, ("Source_Retry_Count", "Master_Retry_Count")),
+        Option(f"{word}_HEARTBEAT_PERIOD", ValueKind.NUMBER, ("HEARTBEAT_INTERVAL",)),
+        Option(f"{word}_COMPRESSION_ALGORITHMS", ValueKind.TEXT, ("COMPRESSION_ALGORITHM",), "uncompressed"),
+        Option(f"{word}_ZSTD_COMPRESSION_LEVEL", ValueKind.NUMBER, ("ZSTD_COMPRESSION_LEVEL",), "3"),
+        Option(f"{word}_DELAY", ValueKind.NUMBER, ("SQL_Delay",), "0"),
+        Option("IGNORE_SERVER_IDS", ValueKind.LIST, ("Replicate_Ignore_Server_Ids",), ""),
+        Option("PRIVILEGE_CHECKS_USER", ValueKind.WORD, ("PRIVILEGE_CHECKS_USER",), ""),
+        Option("REQUIRE_ROW_FORMAT", ValueKind.SWITCH, ("REQUIRE_ROW_FORMAT",), "0"),
+        Option("REQUIRE_TABLE_PRIMARY_KEY_CHECK", ValueKind.WORD, ("REQUIRE_TABLE_PRIMARY_KEY_CHECK",), "STREAM"),
+        Option("SOURCE_CONNECTION_AUTO_FAILOVER", ValueKind.SWITCH, ("SOURCE_CONNECTION_AUTO_FAILOVER",), "0"),
+        Option("GTID_ONLY", ValueKind.SWITCH, ("GTID_ONLY",), "0"),
     )
 
 
@@ -115,10 +115,10 @@ def options_from(row: Mapping[str, Any], table: Sequence[Option]) -> dict[str, s
     return found
 
 
-def _normal(kind: Kind, value: str) -> str:
-    if kind is Kind.SWITCH:
+def _normal(kind: ValueKind, value: str) -> str:
+    if kind is ValueKind.SWITCH:
         return "0" if value.upper() in ("", "NO", "0", "OFF") else "1"
-    if kind is Kind.LIST:
+    if kind is ValueKind.LIST:
         return ",".join(re.findall(r"\d+", value))
     return value.strip()
 
@@ -149,13 +149,13 @@ def change_of(options: Mapping[str, str], table: Sequence[Option]) -> list[str]:
     return [f"{name} = {value}" for name, value in written.items() if value is not None]
 
 
-def _written(kind: Kind, value: str) -> str | None:
+def _written(kind: ValueKind, value: str) -> str | None:
     """Return the value as SQL; ``None`` if it cannot be written: what comes from another machine is never pasted unread."""
-    if kind is Kind.TEXT:
+    if kind is ValueKind.TEXT:
         return sql_text(value)
-    if kind is Kind.LIST:
+    if kind is ValueKind.LIST:
         return f"({value})" if re.fullmatch(r"[\d,]*", value) else None
-    if kind is Kind.WORD:
+    if kind is ValueKind.WORD:
         return "NULL" if not value else value if _WORD.fullmatch(value) else None
     return value if _NUMBER.fullmatch(value) else None
 

@@ -42,14 +42,14 @@ class ListingDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class InventoryComparison:
     """The differences, and the servers that the inventory lacks, with the inventory's names of clusters."""
 
     differences: tuple[ListingDifference, ...]
     new: tuple[ListedServer, ...]
 
 
-def compare(listing: Listing, known: Sequence[KnownServer]) -> Comparison:
+def compare(listing: Listing, known: Sequence[KnownServer]) -> InventoryComparison:
     """Return how a listing differs from the inventory.
 
     A server is found by its address and port, then by the name that the source gives it. Clusters of a source are those of the inventory
@@ -71,7 +71,7 @@ def compare(listing: Listing, known: Sequence[KnownServer]) -> Comparison:
     for one in known:
         if one.name not in matched and one.cluster in listed_clusters:
             found.append(ListingDifference(DifferenceCode.NOT_LISTED, one.name, known=f"{one.address}:{one.port}"))
-    return Comparison(tuple(found), tuple(new))
+    return InventoryComparison(tuple(found), tuple(new))
 
 
 def _pairs(listed: Iterable[ListedServer], known: Sequence[KnownServer]) -> dict[ListedServer, KnownServer]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """How values of a column are sampled and written. ``OTHER``: not at all."""
 
     NUMBER = "n"
@@ -21,7 +21,7 @@ class Column:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     most: int = 0
     is_unique: bool = False
     is_counter: bool = False
@@ -29,7 +29,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableColumns:
     """A table of the schema, with its columns in their order."""
 
     name: str
@@ -67,4 +67,4 @@ class SourceDigests:
     lost: int = 0
     digest_bytes: int = 1024
     digests: tuple[Digest, ...] = ()
-    tables: tuple[Table, ...] = ()
+    tables: tuple[TableColumns, ...] = ()

@@ -6,14 +6,14 @@ A list whose length a digest does not tell gets ``LIST_LENGTH`` values, and rows
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, TableColumns
 from dbops.engine.load_tests.digest_text import (
     ONE,
     ONES,
     ROW,
     ROWS,
     VALUES,
-    Reference,
+    TableReference,
     is_cut,
     name_of,
     references_of,
@@ -63,7 +63,7 @@ class Template:
         return "1".join(self.parts)
 
 
-def template_of(digest: Digest, tables: tuple[Table, ...], *, digest_bytes: int) -> Template:
+def template_of(digest: Digest, tables: tuple[TableColumns, ...], *, digest_bytes: int) -> Template:
     """Return the template of a digest.
 
     Args:
@@ -117,7 +117,7 @@ def _joined(pieces: list[str | Bind]) -> Template:
 @dataclass(slots=True)
 class _Binder:
     tokens: list[str]
-    references: list[Reference]
+    references: list[TableReference]
     rows: int
     scopes: list[tuple[int, ...]] = field(init=False)
 
@@ -222,16 +222,16 @@ class _Binder:
                 return True
         return False
 
-    def _column_bind(self, found: tuple[Column, int, Reference] | str, place: int) -> Bind:
+    def _column_bind(self, found: tuple[Column, int, TableReference] | str, place: int) -> Bind:
         if isinstance(found, str):
             raise ValueError(_NO_COLUMN)
         column, _, reference = found
-        if column.kind is Kind.OTHER:
+        if column.kind is ColumnKind.OTHER:
             raise ValueError(_NO_SAMPLE)
         # a table that is used twice has two rows
         return Bind(reference.table.name, column.name, 10_000 * self.references.index(reference))
 
-    def _left_of(self, at: int) -> tuple[Column, int, Reference] | str:
+    def _left_of(self, at: int) -> tuple[Column, int, TableReference] | str:
         """Return the column before an operator with its first place and its table, or the name of a function that counts."""
         end = at - 1
         if self.tokens[end] == "NOT":
@@ -256,13 +256,13 @@ class _Binder:
                 continue
         raise ValueError(_NO_COLUMN)
 
-    def _right_of(self, at: int) -> tuple[Column, int, Reference] | str:
+    def _right_of(self, at: int) -> tuple[Column, int, TableReference] | str:
         end = at + 1
         while self.tokens[end + 1 : end + 2] == ["."]:
             end += 2
         return self._column_at(end, is_end=True)
 
-    def _column_at(self, end: int, *, is_end: bool) -> tuple[Column, int, Reference]:
+    def _column_at(self, end: int, *, is_end: bool) -> tuple[Column, int, TableReference]:
         name = name_of(self.tokens[end]) if 0 <= end < len(self.tokens) else ""
         if not name:
             raise ValueError(_NO_COLUMN)
@@ -342,7 +342,7 @@ class _Binder:
     def _inserted(self, column: Column, row: int) -> Bind:
         if column.is_counter:
             return Bind(fixed="NULL")
-        if column.kind is Kind.OTHER:
+        if column.kind is ColumnKind.OTHER:
             raise ValueError(_NO_SAMPLE)
         return Bind(
             self.references[0].table.name, column.name, row, column.is_unique and not self.keeps_keys, is_stored=True

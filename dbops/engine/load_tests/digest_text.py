@@ -7,7 +7,7 @@ a name that is also a word of SQL in upper case and without quotes.
 import re
 from dataclasses import dataclass
 
-from dbops.engine.load_tests.digest_facts import Table
+from dbops.engine.load_tests.digest_facts import TableColumns
 from dbops.engine.phrases import phrase
 
 #: Collapsed lists: values, a row, rows.
@@ -57,11 +57,11 @@ _AFTER_TABLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class TableReference:
     """A table in a statement: the name it is used by (lower case), its place, and the selects that it is inside of."""
 
     alias: str
-    table: Table
+    table: TableColumns
     place: int
     scope: tuple[int, ...]
 
@@ -108,7 +108,7 @@ def scopes_of(tokens: list[str]) -> list[tuple[int, ...]]:
     return found
 
 
-def references_of(tokens: list[str], tables: dict[str, Table]) -> list[Reference]:
+def references_of(tokens: list[str], tables: dict[str, TableColumns]) -> list[TableReference]:
     """Return the tables of a statement. ``tables``: those of the schema, by their names in lower case.
 
     Raises:
@@ -133,7 +133,7 @@ def references_of(tokens: list[str], tables: dict[str, Table]) -> list[Reference
                 alias = name_of(tokens[after])
                 after += 1
             if name in tables:
-                found.append(Reference(alias, tables[name], place, scopes[place]))
+                found.append(TableReference(alias, tables[name], place, scopes[place]))
             place = after + 1 if tokens[after : after + 1] == [","] and tokens[begin - 1] != "INTO" else None
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dbops.engine.facts.instance import to_record
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.digest_template import Bind, Template, template_of
 from dbops.engine.phrases import said
 
@@ -132,7 +132,7 @@ def digest_plan(reading: SourceDigests | None) -> DigestPlan:
 
 
 # --- for the host ---------------------------------------------------------------------------------------------------------
-def sampled_tables(reading: SourceDigests) -> list[tuple[Table, list[Column]]]:
+def sampled_tables(reading: SourceDigests) -> list[tuple[TableColumns, list[Column]]]:
     """Return the tables with the columns whose values are needed, in their order."""
     needed: dict[str, set[str]] = {}
     for one in chosen_of(reading):
@@ -181,7 +181,7 @@ def digest_lines(reading: SourceDigests) -> Iterator[tuple[str, ...]]:
 
 def _code(bind: Bind, table: int, number: int, column: Column) -> str:
     kind = "fresh" if bind.is_fresh else "stored" if bind.is_stored else "found"
-    most = min(column.most or _EXACT, _EXACT) if column.kind is Kind.NUMBER else min(column.most or 32, 64)
+    most = min(column.most or _EXACT, _EXACT) if column.kind is ColumnKind.NUMBER else min(column.most or 32, 64)
     return f"{kind} {table} {number} {bind.row} {column.kind} {most}"
 
 
@@ -215,7 +215,8 @@ def sample_sql(reading: SourceDigests, flavor: str, *, of_copy: str) -> str:
 def _rows(columns: list[Column], tables: int) -> int:
     """Return how many rows of a table are sampled: fewer of wide ones, so that all tables together stay small."""
     sizes = (
-        2 * min(one.most or VALUE_CHARACTERS, VALUE_CHARACTERS) if one.kind is Kind.BYTES else 40 for one in columns
+        2 * min(one.most or VALUE_CHARACTERS, VALUE_CHARACTERS) if one.kind is ColumnKind.BYTES else 40
+        for one in columns
     )
     return max(20, min(SAMPLED_ROWS, SAMPLE_BYTES // (tables * sum(sizes))))
 
@@ -223,9 +224,9 @@ def _rows(columns: list[Column], tables: int) -> int:
 def _value(column: Column) -> str:
     name = _quoted(column.name)
     match column.kind:
-        case Kind.NUMBER:
+        case ColumnKind.NUMBER:
             value = f"CONCAT('n', {name})"
-        case Kind.BYTES:
+        case ColumnKind.BYTES:
             value = f"CONCAT('b', HEX(LEFT({name}, {VALUE_CHARACTERS})))"
         case _:
             text = f"CAST({name} AS CHAR)"  # a part of it can be no value of its type

@@ -27,7 +27,7 @@ RESTORE_RATE, ROWS_RATE, COPY_TABLE_SECONDS, START_SECONDS = 60 * MIB, 60_000, 0
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class LoadTestEstimate:
     """The expected seconds of each phase. ``fill`` is ``None`` where it is unknown how much a copy of a schema is."""
 
     restore: float
@@ -96,13 +96,13 @@ def needed_bytes(
 
 def estimate(
     request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
-) -> Estimate:
+) -> LoadTestEstimate:
     restarts = sum(
         before.options != after.options or bool(after.arm) for before, after in zip(rounds, rounds[1:], strict=False)
     )
     measured = sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)
     restore = data_bytes(archive) / RESTORE_RATE * 1.5 + START_SECONDS
-    return Estimate(restore, _fill_seconds(request, facts, archive), measured + restarts * START_SECONDS)
+    return LoadTestEstimate(restore, _fill_seconds(request, facts, archive), measured + restarts * START_SECONDS)
 
 
 def _fill_seconds(request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None) -> float | None:

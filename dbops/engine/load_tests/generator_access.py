@@ -8,7 +8,7 @@ from dbops.engine.hosts.access import HostAccess, act, remove_run
 from dbops.engine.hosts.scripts import load
 from dbops.engine.phrases import phrase
 from dbops.engine.ports import Jobs
-from dbops.engine.restore_tests.job import KEY_SECONDS, Way, close_all, why_other_machine
+from dbops.engine.restore_tests.job import KEY_SECONDS, JobAccess, close_all, why_other_machine
 
 #: Its forced command, with the functions that it needs.
 SERVE = ("common", "scratch", "scratch_server", "load_test_limits", "tunnel", "measure", "serve_load")
@@ -87,7 +87,7 @@ class GeneratorAccess:
 class Ways:
     """Several of them. They are opened in their order."""
 
-    parts: Sequence[Way]
+    parts: Sequence[JobAccess]
 
     @property
     def others(self) -> tuple[Jobs, ...]:

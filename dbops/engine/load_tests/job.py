@@ -13,7 +13,7 @@ from dbops.engine.load_tests.result import STEPS, failed_round, judge_end
 from dbops.engine.load_tests.round_parsing import parse_round
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.restore_tests.job import Removal, RestoreTestContext
+from dbops.engine.restore_tests.job import RemovalJob, RestoreTestContext
 from dbops.engine.restore_tests.result import read_steps
 
 SCRIPTS = (
@@ -43,7 +43,7 @@ def _not_removed(operation: str, cause: str, state: str) -> RemoteFailure:
     return RemoteFailure("load_test.not_removed", operation, cause=cause, state=state)
 
 
-OF_LOAD_TEST = Removal(REMOVAL, "remove_load_test", "load test", _not_removed)
+OF_LOAD_TEST = RemovalJob(REMOVAL, "remove_load_test", "load test", _not_removed)
 
 
 @dataclass(slots=True)

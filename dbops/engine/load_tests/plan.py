@@ -12,7 +12,7 @@ from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, digest_plan
 from dbops.engine.load_tests.estimates import (
     FLOOR_BYTES,
     FLOOR_PERCENT,
-    Estimate,
+    LoadTestEstimate,
     estimate,
     generator_memory,
     needed_bytes,
@@ -94,7 +94,7 @@ class LoadTestPlan:
     start_seconds: int
     most_seconds: int
     rounds: tuple[Round, ...]
-    estimate: Estimate
+    estimate: LoadTestEstimate
     reasons: tuple[str, ...] = ()
     findings: tuple[LoadTestFinding, ...] = ()
     digests: DigestPlan = DigestPlan()

@@ -18,7 +18,7 @@ _CONTROL = frozenset(map(chr, (*range(32), 127)))
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """A word in lower case, a quoted text with its quote, or a sign. ``start``: its place in the text."""
 
     text: str
@@ -55,7 +55,7 @@ def first_word(text: str) -> str:
     return next((token.text for token in _tokens(text, _READINGS[0])), "")
 
 
-def _first_reason(text: str, judge: Callable[[list[Token]], str]) -> str:
+def _first_reason(text: str, judge: Callable[[list[SqlToken]], str]) -> str:
     for escaping in _READINGS if "\\" in text else _READINGS[:1]:
         try:
             tokens = list(_tokens(text, escaping))
@@ -82,7 +82,7 @@ def _pattern(escaping: str) -> re.Pattern[str]:
 _PATTERNS = {escaping: _pattern(escaping) for escaping in _READINGS}
 
 
-def _tokens(text: str, escaping: str) -> Iterator[Token]:
+def _tokens(text: str, escaping: str) -> Iterator[SqlToken]:
     """Read the text.
 
     Raises:
@@ -93,12 +93,12 @@ def _tokens(text: str, escaping: str) -> Iterator[Token]:
             if not _CONTROL.isdisjoint(found[0].translate({9: None, 10: None, 13: None})):
                 raise ValueError(phrase("has a control character in a comment"))
         elif found["quoted"]:
-            yield Token(found[0], found.start(), found[0][0])
+            yield SqlToken(found[0], found.start(), found[0][0])
         elif found["word"]:
-            yield Token(found[0].lower(), found.start())
+            yield SqlToken(found[0].lower(), found.start())
         else:
             _check_sign(text, found.start())
-            yield Token(found[0], found.start())
+            yield SqlToken(found[0], found.start())
 
 
 def _check_sign(text: str, start: int) -> None:
@@ -111,16 +111,16 @@ def _check_sign(text: str, start: int) -> None:
         raise ValueError(phrase("has a backslash or control character outside of quotes"))
 
 
-def _of_any(tokens: list[Token]) -> str:
-    for token, after in zip(tokens, [*tokens[1:], Token("", 0)], strict=True):
+def _of_any(tokens: list[SqlToken]) -> str:
+    for token, after in zip(tokens, [*tokens[1:], SqlToken("", 0)], strict=True):
         is_file = token.name == "load_file" and after.text == "("
         if is_file or token.text in ("outfile", "dumpfile"):
             return phrase("reads or writes a file")
     return ""
 
 
-def _statements(tokens: list[Token]) -> list[list[Token]]:
-    found: list[list[Token]] = [[]]
+def _statements(tokens: list[SqlToken]) -> list[list[SqlToken]]:
+    found: list[list[SqlToken]] = [[]]
     for token in tokens:
         if token.text == ";":
             found.append([])
@@ -129,7 +129,7 @@ def _statements(tokens: list[Token]) -> list[list[Token]]:
     return found
 
 
-def _of_statement(tokens: list[Token]) -> str:
+def _of_statement(tokens: list[SqlToken]) -> str:
     first, *others = _statements(tokens)
     word = next((token.text for token in first if token.text != "("), "")
     if word not in FIRST_WORDS:
@@ -137,11 +137,11 @@ def _of_statement(tokens: list[Token]) -> str:
     return phrase("is more than one statement") if len(others) > 1 or any(others) else ""
 
 
-def _makes_table(statement: list[Token]) -> bool:
+def _makes_table(statement: list[SqlToken]) -> bool:
     return [token.text for token in statement[:2]] == ["create", "table"]
 
 
-def _of_tables(tokens: list[Token], most: int) -> str:
+def _of_tables(tokens: list[SqlToken], most: int) -> str:
     found = [one for one in _statements(tokens) if one]
     if not found or not all(_makes_table(one) or (most > 1 and one[0].text == "insert") for one in found):
         return phrase("is not CREATE TABLE")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dbops.engine.facts.tidb import TidbNode
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.flavors.tidb import NAME
-from dbops.engine.load_tests.estimates import FLOOR_BYTES, FLOOR_PERCENT, Estimate, generator_memory
+from dbops.engine.load_tests.estimates import FLOOR_BYTES, FLOOR_PERCENT, LoadTestEstimate, generator_memory
 from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
 from dbops.engine.load_tests.generator import LOAD_SCHEMA
 from dbops.engine.load_tests.plan import LoadTestFinding, LoadTestPlan, host_is_unread, plan_load_test
@@ -56,7 +56,7 @@ def plan_load(
         start_seconds=limits.start_seconds,
         most_seconds=min(request.most_seconds, limits.most_seconds),
         rounds=rounds,
-        estimate=Estimate(0.0, 0.0, sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)),
+        estimate=LoadTestEstimate(0.0, 0.0, sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)),
         reasons=tuple(_reasons(nodes)),
         tidb=TidbTarget(
             facts.cluster, facts.address, facts.port, facts.load_user, node_names(nodes), request.workload.table_ddl

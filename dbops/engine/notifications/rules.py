@@ -12,7 +12,7 @@ from dbops.engine.phrases import phrase
 DAILY_AT = time(8, 0)
 
 
-class Digest(StrEnum):
+class DigestInterval(StrEnum):
     """Whether events are sent at once, or collected into one message."""
 
     NONE = "none"
@@ -28,7 +28,7 @@ class Rule:
     cluster: str = ""
     minimum: EventSeverity = EventSeverity.INFO
     quiet: tuple[time, time] | None = None
-    digest: Digest = Digest.NONE
+    digest: DigestInterval = DigestInterval.NONE
 
     def wants(self, kind: EventKind, cluster: str) -> bool:
         """Return whether an event of a cluster is sent. Events of dbops itself have no cluster: a cluster's rule has none of them."""
@@ -49,7 +49,7 @@ def due(rule: Rule, kind: EventKind, now: datetime, zone: tzinfo) -> Due:
     if kind.severity is EventSeverity.CRITICAL:
         return Due(now, is_held=False)
     at, is_held = now, False
-    if rule.digest is not Digest.NONE and kind.name != REPORT:
+    if rule.digest is not DigestInterval.NONE and kind.name != REPORT:
         at, is_held = _next_digest(rule.digest, now, zone), True
     end = _end_of_quiet(rule.quiet, at, zone)
     return Due(end or at, is_held=is_held or end is not None)
@@ -68,9 +68,9 @@ def check_events(names: Collection[str]) -> list[str]:
     return [name for name in EVENTS if name in names]
 
 
-def _next_digest(digest: Digest, now: datetime, zone: tzinfo) -> datetime:
+def _next_digest(digest: DigestInterval, now: datetime, zone: tzinfo) -> datetime:
     local = now.astimezone(zone)
-    if digest is Digest.HOURLY:
+    if digest is DigestInterval.HOURLY:
         return now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     day = local.date()
     if local >= datetime.combine(day, DAILY_AT, zone):

@@ -34,7 +34,7 @@ SEVERITIES = {Severity.REFUSAL: phrase("refusal"), Severity.WARNING: phrase("war
 _WORST_FIRST = (Severity.REFUSAL, Severity.WARNING, Severity.OK)
 
 
-class Unit(StrEnum):
+class ChangeFormat(StrEnum):
     """The format of the two values of a change on a page."""
 
     TEXT = "text"
@@ -56,7 +56,7 @@ class PlanChange:
     what: str
     then: object
     now: object
-    unit: Unit = Unit.TEXT
+    unit: ChangeFormat = ChangeFormat.TEXT
     counts: bool = True
 
 
@@ -86,7 +86,7 @@ def changes(then: ShownPlan, now: ShownPlan) -> tuple[PlanChange, ...]:
 
 
 def _change(
-    key: str, what: str, then: object, now: object, unit: Unit = Unit.TEXT, *, counts: bool = True
+    key: str, what: str, then: object, now: object, unit: ChangeFormat = ChangeFormat.TEXT, *, counts: bool = True
 ) -> Iterator[PlanChange]:
     if then != now:
         yield PlanChange(key, what, then, now, unit, counts)
@@ -216,7 +216,7 @@ def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[PlanChange]:
             phrase("Command {number} of “{title}”", number=number, title=now.title),
             _command(old),
             _command(new),
-            Unit.COMMAND,
+            ChangeFormat.COMMAND,
         )
 
 
@@ -227,30 +227,36 @@ def _command(command: PlannedCommand | None) -> str | None:
 def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     old, new = then.plan, now.plan
     for key, what, before, after, unit in (
-        ("bytes_to_copy", phrase("To copy"), old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
-        ("predicted_seconds", phrase("Expected duration"), old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
+        ("bytes_to_copy", phrase("To copy"), old.bytes_to_copy, new.bytes_to_copy, ChangeFormat.BYTES),
+        (
+            "predicted_seconds",
+            phrase("Expected duration"),
+            old.predicted_seconds,
+            new.predicted_seconds,
+            ChangeFormat.SECONDS,
+        ),
         (
             "prepare_memory_bytes",
             phrase("Memory to prepare"),
             old.prepare_memory_bytes,
             new.prepare_memory_bytes,
-            Unit.BYTES,
+            ChangeFormat.BYTES,
         ),
         (
             "prepare_options",
             phrase("Prepare options"),
             " ".join(old.prepare_options),
             " ".join(new.prepare_options),
-            Unit.TEXT,
+            ChangeFormat.TEXT,
         ),
-        ("cipher", phrase("Ciphers"), old.cipher, new.cipher, Unit.TEXT),
-        ("parallel", phrase("Copy threads"), str(old.parallel), str(new.parallel), Unit.TEXT),
+        ("cipher", phrase("Ciphers"), old.cipher, new.cipher, ChangeFormat.TEXT),
+        ("parallel", phrase("Copy threads"), str(old.parallel), str(new.parallel), ChangeFormat.TEXT),
         (
             "unpack_threads",
             phrase("Unpack threads"),
             str(old.unpack_threads or old.parallel),
             str(new.unpack_threads or new.parallel),
-            Unit.TEXT,
+            ChangeFormat.TEXT,
         ),
     ):
         yield from _change(key, what, before, after, unit, counts=False)
@@ -260,4 +266,4 @@ def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
 
 def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[PlanChange]:
     if not (then and now and abs(now - then) < SAME_TIME):
-        yield from _change(key, what, then, now, Unit.MOMENT, counts=False)
+        yield from _change(key, what, then, now, ChangeFormat.MOMENT, counts=False)

@@ -58,7 +58,7 @@ class Dumps:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RebuildComparison:
     """The whole comparison.
 
     ``expected_seconds`` is ``None`` unless every step that ran was predicted: a partial sum would mislead. ``others`` is ``None`` where

@@ -37,7 +37,7 @@ class StepSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MetricPoint:
     """One moment of a chart: rates in bytes a second since the sample before it."""
 
     number: int
@@ -80,19 +80,19 @@ def figures_of(counters: dict[str, int], process: str) -> Figures:
     )
 
 
-def points(samples: Sequence[StepSample]) -> list[Point]:
+def points(samples: Sequence[StepSample]) -> list[MetricPoint]:
     """Return a point for each sample. The first of a step has no rates, as there is no earlier one."""
     if not samples:
         return []
     first = samples[0]
-    begin = Point(first.number, first.at, first.step, None, first.figures.source_lag_seconds, None, None)
+    begin = MetricPoint(first.number, first.at, first.step, None, first.figures.source_lag_seconds, None, None)
     return [begin, *(_point(before, sample) for before, sample in pairwise(samples))]
 
 
-def _point(before: StepSample, now: StepSample) -> Point:
+def _point(before: StepSample, now: StepSample) -> MetricPoint:
     seconds = now.at - before.at if now.step == before.step else 0.0
     old, new = before.figures, now.figures
-    return Point(
+    return MetricPoint(
         number=now.number,
         at=now.at,
         step=now.step,

@@ -26,7 +26,7 @@ COUNTS_BYTES = 1024**2
 KEY_SECONDS = 48 * 3600
 
 
-class Way(Protocol):
+class JobAccess(Protocol):
     """Access to other hosts that is opened for a job and closed at its end. Both can be repeated."""
 
     @property
@@ -101,7 +101,7 @@ def why_other_machine(end: Endpoint, machine: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class RemovalJob:
     """How the files of a job are removed.
 
     ``name`` is that of the removal job, ``script`` its program; ``error`` makes the error of files that are left, from operation, cause
@@ -118,7 +118,7 @@ def _not_removed(operation: str, cause: str, state: str) -> RemoteFailure:
     return RemoteFailure("restore_test.not_removed", operation, cause=cause, state=state)
 
 
-OF_RESTORE_TEST = Removal(REMOVAL, "remove_restore_test", "restore test", _not_removed)
+OF_RESTORE_TEST = RemovalJob(REMOVAL, "remove_restore_test", "restore test", _not_removed)
 
 
 @dataclass(slots=True)
@@ -136,9 +136,9 @@ class RestoreTestContext:
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
     stall: StallLimits = StallLimits(60.0, 1800.0)
-    way: Way | None = None
+    way: JobAccess | None = None
     silent_seconds: float = 120.0
-    removal: Removal = OF_RESTORE_TEST
+    removal: RemovalJob = OF_RESTORE_TEST
 
     @property
     def job(self) -> DetachedJob:
@@ -231,7 +231,7 @@ def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
     return _stays_open(context.plan, trouble, context.removal)
 
 
-def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) -> RemoteFailure:
+def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: RemovalJob) -> RemoteFailure:
     where = (
         phrase("the file {path} on {holder}", path=plan.path, holder=plan.holder)
         if plan.holder
@@ -242,7 +242,7 @@ def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) ->
     return removal.error(operation, str(trouble), state)
 
 
-def _close(way: Way) -> DbopsError | None:
+def _close(way: JobAccess) -> DbopsError | None:
     """Close the access to the file. Return an error instead of raising it, so that the removal continues."""
     try:
         way.close()
@@ -252,7 +252,7 @@ def _close(way: Way) -> DbopsError | None:
 
 
 def remove_leftovers(
-    jobs: Jobs, plan: RestoreTestPlan, name: str, way: Way | None, removal: Removal = OF_RESTORE_TEST
+    jobs: Jobs, plan: RestoreTestPlan, name: str, way: JobAccess | None, removal: RemovalJob = OF_RESTORE_TEST
 ) -> bool:
     """Remove the leftovers of an older job on both hosts.
 
@@ -267,7 +267,7 @@ def remove_leftovers(
     return is_gone
 
 
-def remove(jobs: Jobs, plan: RestoreTestPlan, name: str, removal: Removal = OF_RESTORE_TEST) -> bool:
+def remove(jobs: Jobs, plan: RestoreTestPlan, name: str, removal: RemovalJob = OF_RESTORE_TEST) -> bool:
     """Remove the files of a restore test, or of the job of ``removal``.
 
     Return whether it is done; raises like ``clean_up``. ``name`` is of the removal job.

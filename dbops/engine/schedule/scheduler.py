@@ -61,7 +61,7 @@ def line_order(priority: int, since: Any, number: int) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StartDecision:
     """The decision: ``starts`` in order, and ``reasons`` of waiting jobs whose history does not contain them yet."""
 
     starts: tuple[QueuedJob, ...]
@@ -75,7 +75,7 @@ def decide(
     *,
     failed: Collection[Key] = (),
     limit: int = 500,
-) -> Decision:
+) -> StartDecision:
     """Return which jobs start now, and what every other job waits for.
 
     Args:
@@ -115,7 +115,7 @@ def decide(
                 reason = reason[:limit]
         if reason != logged:
             reasons[job.key] = reason
-    return Decision(tuple(starts), reasons)
+    return StartDecision(tuple(starts), reasons)
 
 
 def hold_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:

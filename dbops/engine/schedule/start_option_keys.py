@@ -25,7 +25,7 @@ class StartMode(StrEnum):
     STOP_RUN = "stop-run"
 
 
-class Problem(StrEnum):
+class UnavailableCause(StrEnum):
     """Why a start option is unavailable."""
 
     BLOCKED = "blocked"  # no start option waits for the blocker
@@ -70,7 +70,7 @@ class StartOption:
     stops_run: int | None = None
     requeue_schedule: str = ""
     window_at: datetime | None = None
-    problem: Problem | None = None
+    problem: UnavailableCause | None = None
     blockers: tuple[Blocker, ...] = ()
     slows_reads: bool = False
 

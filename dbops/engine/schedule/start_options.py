@@ -13,7 +13,7 @@ from dbops.engine.schedule.conflicts import Effect, MethodTraits
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
-from dbops.engine.schedule.start_option_keys import Problem, StartMode, StartOption, stamp_of
+from dbops.engine.schedule.start_option_keys import StartMode, StartOption, UnavailableCause, stamp_of
 from dbops.engine.states import Role
 
 #: Only windows that begin within this time give start options.
@@ -60,7 +60,7 @@ def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | N
 
 
 #: Why an option is unavailable, as code and text; ``AVAILABLE`` if it is not.
-_Refusal = tuple[Problem | None, str]
+_Refusal = tuple[UnavailableCause | None, str]
 AVAILABLE: _Refusal = (None, "")
 
 
@@ -121,7 +121,7 @@ class _StartRequest:
         """Return the blockers that no start option waits for."""
         blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
         return (
-            (Problem.BLOCKED, joined(part for item in blocking for part in (item.text, item.reason)))
+            (UnavailableCause.BLOCKED, joined(part for item in blocking for part in (item.text, item.reason)))
             if blocking
             else AVAILABLE
         )
@@ -189,7 +189,7 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
             else phrase("From {other}, as soon as possible", other=other),
             reason,
             there.free(),
-            (Problem.BLOCKED, reason) if blocked else AVAILABLE,
+            (UnavailableCause.BLOCKED, reason) if blocked else AVAILABLE,
             of=other,
             blockers=found,
             slows_reads=not is_backup,
@@ -255,9 +255,9 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
             "More than {moment_hours} hours ahead: backup windows are unknown that far ahead. Choose an earlier time.",
             moment_hours=MOMENT_HOURS,
         )
-        refused = Problem.TOO_FAR, text
+        refused = UnavailableCause.TOO_FAR, text
     if moment <= asked.snapshot.now:
-        refused = Problem.PASSED, phrase("That time has passed. Enter a later time, or choose another option.")
+        refused = UnavailableCause.PASSED, phrase("That time has passed. Enter a later time, or choose another option.")
         starts = TimeEstimate(None, None, phrase("that time has passed"), Basis.PASSED)
     stopping, reason = asked.stopping(moment), phrase("Queued until then.")
     if stopping:
@@ -282,19 +282,19 @@ def _too_late(asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, 
     if (blocked := asked.forbidden()) != AVAILABLE:
         return blocked
     if duration is None or start_by is None:
-        return Problem.NO_DURATION, phrase(
+        return UnavailableCause.NO_DURATION, phrase(
             "No estimate whether the rebuild would end in time. {reason}", reason=asked.prediction.reason
         )
     if start_by <= asked.snapshot.now:
         spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
-        return Problem.TOO_SHORT, phrase(
+        return UnavailableCause.TOO_SHORT, phrase(
             "Too short: {spare} left, p90 duration {longest}.", spare=spare, longest=longest
         )
     if starts.p50 is None:
-        return Problem.NO_START, phrase("No estimate for the start: {reason}.", reason=starts.reason)
+        return UnavailableCause.NO_START, phrase("No estimate for the start: {reason}.", reason=starts.reason)
     if starts.p50 > start_by:
-        return Problem.TOO_LATE, phrase("Too late: the rebuild would not end before the backup (p90).")
+        return UnavailableCause.TOO_LATE, phrase("Too late: the rebuild would not end before the backup (p90).")
     return AVAILABLE
 
 
@@ -326,7 +326,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
         text = phrase(
             "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends."
         )
-        refused = Problem.NO_WINDOW_END, text
+        refused = UnavailableCause.NO_WINDOW_END, text
     ends = TimeEstimate(window.ends_p50, window.ends_p90, phrase("the end of the window is unknown"), Basis.NO_RUN)
     return asked.option(
         StartMode.AFTER_WINDOW,
@@ -345,9 +345,12 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     without = replace(asked, used=tuple(stay for stay in asked.used if stay.job is not job))
     others, now, refused = without.stopping(), asked.snapshot.now, AVAILABLE
     if others:
-        refused = Problem.BUSY, joined(item.text for item in others)
+        refused = UnavailableCause.BUSY, joined(item.text for item in others)
     elif not job.schedule:
-        refused = Problem.NO_SCHEDULE, phrase("{job} has no schedule, so dbops can't run it again.", job=job.name)
+        refused = (
+            UnavailableCause.NO_SCHEDULE,
+            phrase("{job} has no schedule, so dbops can't run it again.", job=job.name),
+        )
     done = spell((now - job.started_at).total_seconds()) if job.started_at else "0 s"
     return without.option(
         StartMode.STOP_RUN,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.facts.server_kind import ServerKind
 
 Address = tuple[str, int]
@@ -75,7 +75,7 @@ class Node:
     silent: tuple[Silent, ...] = ()
     backups: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
-    problem: Problem | None = None
+    problem: ProbeProblem | None = None
     kind: ServerKind | None = None
 
     @property

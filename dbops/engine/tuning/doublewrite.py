@@ -24,7 +24,7 @@ KINDS = {
 }
 
 
-class Verdict(StrEnum):
+class DoublewriteVerdict(StrEnum):
     """Whether doublewrite can be off: shown by evidence, if a person attests the storage, or not."""
 
     SAFE = "safe"
@@ -72,7 +72,7 @@ class DoublewriteAdvice:
     setting: str
     meaning: str
     repairs: bool
-    verdict: Verdict
+    verdict: DoublewriteVerdict
     layers: tuple[LayerRow, ...]
     decides: LayerRow | None
     storage: str
@@ -81,7 +81,9 @@ class DoublewriteAdvice:
 
     @property
     def may_be_off(self) -> bool:
-        return self.verdict is Verdict.SAFE or (self.verdict is Verdict.ATTEST and self.standing is Standing.VALID)
+        return self.verdict is DoublewriteVerdict.SAFE or (
+            self.verdict is DoublewriteVerdict.ATTEST and self.standing is Standing.VALID
+        )
 
     @property
     def must_turn_on(self) -> bool:
@@ -125,7 +127,7 @@ def judge_doublewrite(
         setting=server.doublewrite,
         meaning=meaning_of(server.doublewrite),
         repairs=repairs(server.doublewrite),
-        verdict=Verdict.SAFE if safe else Verdict.KEEP if decides else Verdict.ATTEST,
+        verdict=DoublewriteVerdict.SAFE if safe else DoublewriteVerdict.KEEP if decides else DoublewriteVerdict.ATTEST,
         layers=rows,
         decides=decides,
         storage=identity,

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import SERVICES, ChannelKind
 from dbops.engine.notifications.events import EVENTS, EventSeverity
-from dbops.engine.notifications.rules import Digest
+from dbops.engine.notifications.rules import DigestInterval
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.management.secret_arguments import add_secret_arguments, given_secret, text_of
@@ -149,5 +149,5 @@ def _add_rule_arguments(parser: CommandParser) -> None:
     add.add_argument(
         "--quiet", nargs=2, type=Time.fromisoformat, metavar=("FROM", "UNTIL"), help="quiet hours, e.g. 22:00 07:00"
     )
-    add.add_argument("--digest", default=Digest.NONE.value, choices=[*Digest])
+    add.add_argument("--digest", default=DigestInterval.NONE.value, choices=[*DigestInterval])
     verbs.add_parser("remove", help="remove a rule").add_argument("name")

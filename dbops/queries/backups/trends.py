@@ -24,7 +24,7 @@ PERIODS = (30, 90, 365)
 RUNS_DRAWN = 400
 
 
-class Key(NamedTuple):
+class SeriesKey(NamedTuple):
     """One series, in page order. ``schedule`` is 0 for runs without a schedule."""
 
     instance_name: str
@@ -39,7 +39,7 @@ class Key(NamedTuple):
 class Series:
     """The runs of one series that ended in the period, oldest first. ``total`` counts all of them."""
 
-    key: Key
+    key: SeriesKey
     within: Interval
     duration: Duration | None
     runs: tuple[PastRun, ...]
@@ -61,7 +61,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    page: Page[Key]
+    page: Page[SeriesKey]
     series: tuple[Series, ...]
     within: Interval
 
@@ -87,18 +87,18 @@ def _matching(text: str, *names: str) -> Q:
     return wanted if text else Q()
 
 
-def _schedules(text: str) -> Iterable[Key]:
+def _schedules(text: str) -> Iterable[SeriesKey]:
     found = BackupSchedule.objects.filter(_matching(text, "name", "instance__name", "instance__cluster__name"))
     columns = ("instance__name", "name", "pk", "instance_id", "method", "instance__cluster__name")
-    return (Key(*row) for row in found.order_by().values_list(*columns))
+    return (SeriesKey(*row) for row in found.order_by().values_list(*columns))
 
 
-def _without_schedule(text: str, within: Interval) -> Iterable[Key]:
+def _without_schedule(text: str, within: Interval) -> Iterable[SeriesKey]:
     found = _of_period(within).filter(schedule=None)
     found = found.filter(_matching(text, "instance__name", "instance__cluster__name"))
     columns = ("instance__name", "instance_id", "method", "instance__cluster__name")
     for instance_name, instance, method, cluster in found.order_by().values_list(*columns).distinct():
-        yield Key(instance_name, "", 0, instance, method, cluster)
+        yield SeriesKey(instance_name, "", 0, instance, method, cluster)
 
 
 def _of_period(within: Interval) -> QuerySet[BackupRun]:
@@ -106,7 +106,7 @@ def _of_period(within: Interval) -> QuerySet[BackupRun]:
     return BackupRun.objects.filter(status__in=RUN_FINAL, finished_at__gt=within.start)
 
 
-def _series(keys: Collection[Key], within: Interval) -> Iterable[Series]:
+def _series(keys: Collection[SeriesKey], within: Interval) -> Iterable[Series]:
     scheduled = [key.schedule for key in keys if key.schedule]
     durations = learned(BackupSchedule.objects.filter(pk__in=scheduled)) if scheduled else {}
     found = {**_runs_of_schedules(scheduled, within), **_runs_without(keys, within)}
@@ -128,7 +128,7 @@ def _runs_of_schedules(schedules: Collection[int], within: Interval) -> _Found:
     return _newest(_of_period(within).filter(schedule__in=schedules), ("schedule_id",)) if schedules else {}
 
 
-def _runs_without(keys: Collection[Key], within: Interval) -> _Found:
+def _runs_without(keys: Collection[SeriesKey], within: Interval) -> _Found:
     instances = [key.instance for key in keys if not key.schedule]
     if not instances:
         return {}

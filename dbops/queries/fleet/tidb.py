@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from dbops.engine.capacity.tidb_advice import Way, is_advised, ways_for
+from dbops.engine.capacity.tidb_advice import SpreadOption, is_advised, ways_for
 from dbops.engine.capacity.tidb_placement import Skew, skew_of, why_hot
 from dbops.engine.facts.tidb import StoreLeaders, TablePlacement, TidbFacts
 from dbops.queries.fleet.cluster import ClusterRow
@@ -25,7 +25,7 @@ class TableRow:
     stores: tuple[StoreShare, ...]
     skew: Skew | None
     hot: str
-    ways: tuple[Way, ...]
+    ways: tuple[SpreadOption, ...]
 
     @property
     def is_noticeable(self) -> bool:

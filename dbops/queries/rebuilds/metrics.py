@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dbops.engine.rebuilds.metrics import SHOWN, Figures, Point, points, thinned
+from dbops.engine.rebuilds.metrics import SHOWN, Figures, MetricPoint, points, thinned
 from dbops.engine.rebuilds.metrics import StepSample as Taken
 from dbops.models import RebuildSample
 
@@ -14,19 +14,19 @@ NEWEST = 8
 COLUMNS = ("number", "at", "step", "bytes", "disk_read_bytes", "disk_written_bytes", "source_lag_seconds")
 
 
-def history(rebuild_id: int) -> list[Point]:
+def history(rebuild_id: int) -> list[MetricPoint]:
     """Return a rebuild's points, oldest first, thinned if there are many. One query."""
     return points(thinned(_read(rebuild_id, MOST_READ)))
 
 
-def after(rebuild_id: int, number: int) -> list[Point]:
+def after(rebuild_id: int, number: int) -> list[MetricPoint]:
     """Return the points after the one with that number, oldest first. One query."""
     rows = _read(rebuild_id, MOST_READ, number__gte=number)
     # That point is read too: the next rate needs it.
     return [point for point in points(thinned(rows, SHOWN)) if point.number > number]
 
 
-def newest(rebuild_id: int) -> list[Point]:
+def newest(rebuild_id: int) -> list[MetricPoint]:
     """Return the newest points, oldest first. One query."""
     found = points(_read(rebuild_id, NEWEST + 1))
     return found[1:] if len(found) > NEWEST else found

@@ -1,7 +1,7 @@
 """Read the summary of an ended rebuild."""
 
 from dbops.engine.methods import METHODS
-from dbops.engine.rebuilds.comparison import Comparison, PastCopy, StepComparison, dumps_of
+from dbops.engine.rebuilds.comparison import PastCopy, RebuildComparison, StepComparison, dumps_of
 from dbops.engine.states import BackupMethod, RunStatus, Status, StepState
 from dbops.models import BackupRun, Rebuild, RebuildStep
 from dbops.queries.rebuilds.pages import RebuildPage, StepRow
@@ -10,13 +10,13 @@ OTHERS_SHOWN = 5
 DUMPS_COUNTED = 10
 
 
-def comparison(page: RebuildPage) -> Comparison | None:
+def comparison(page: RebuildPage) -> RebuildComparison | None:
     """Return the summary of a rebuild that ran and has ended, else ``None``. Three queries, without a summary none."""
     rebuild = page.rebuild
     if not rebuild.is_final or not rebuild.started_at or not rebuild.finished_at:
         return None
     copy = next((row for row in page.steps if row.step.name == "stream"), None)
-    return Comparison(
+    return RebuildComparison(
         steps=tuple(_step_time(row) for row in page.steps),
         seconds=(rebuild.finished_at - rebuild.started_at).total_seconds(),
         bytes=copy.bytes if copy else None,

@@ -3,23 +3,27 @@
 from datetime import datetime, timedelta
 
 from dbops.engine.facts.instance import to_record
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.models import DigestReading, Instance
 
 _INT = 2**31 - 1
 _TABLES = (
-    Table(
+    TableColumns(
         "orders",
         (
-            Column("id", Kind.NUMBER, _INT, is_unique=True, is_counter=True),
-            Column("customer_id", Kind.NUMBER, _INT),
-            Column("state", Kind.BYTES, 12),
-            Column("price", Kind.NUMBER, 10**8),
-            Column("at", Kind.TEXT),
+            Column("id", ColumnKind.NUMBER, _INT, is_unique=True, is_counter=True),
+            Column("customer_id", ColumnKind.NUMBER, _INT),
+            Column("state", ColumnKind.BYTES, 12),
+            Column("price", ColumnKind.NUMBER, 10**8),
+            Column("at", ColumnKind.TEXT),
         ),
     ),
-    Table("order_lines", (Column("order_id", Kind.NUMBER, _INT), Column("price", Kind.NUMBER, 10**8))),
-    Table("customers", (Column("id", Kind.NUMBER, _INT, is_unique=True), Column("seen_at", Kind.TEXT))),
+    TableColumns(
+        "order_lines", (Column("order_id", ColumnKind.NUMBER, _INT), Column("price", ColumnKind.NUMBER, 10**8))
+    ),
+    TableColumns(
+        "customers", (Column("id", ColumnKind.NUMBER, _INT, is_unique=True), Column("seen_at", ColumnKind.TEXT))
+    ),
 )
 _COUNTS = {
     "SELECT * FROM `orders` WHERE `id` = ?": 918_204_113,

@@ -13,7 +13,7 @@ from dbops.engine.facts.instance import (
     HostFacts,
     InstanceFacts,
     PageWrites,
-    Problem,
+    ProbeProblem,
     ReplicationFacts,
     ServerFacts,
     StatementCheck,
@@ -84,7 +84,7 @@ def _growth(cluster: SampleCluster, now: datetime) -> GrowthReading:
 
 def without_server(facts: InstanceFacts, because: str) -> InstanceFacts:
     """Return the facts of a host whose server does not answer."""
-    return replace(facts, server=None, server_problem=Problem("mysql.unreachable", because))
+    return replace(facts, server=None, server_problem=ProbeProblem("mysql.unreachable", because))
 
 
 def with_lag(facts: InstanceFacts, seconds: float) -> InstanceFacts:

@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EVENTS, EventSeverity, EventState
-from dbops.engine.notifications.rules import Digest, due
+from dbops.engine.notifications.rules import DigestInterval, due
 from dbops.engine.states import RunStatus, Status
 from dbops.models import (
     BackupRun,
@@ -28,11 +28,11 @@ CHANNELS = (
     ("deadman", ChannelKind.HEARTBEAT, "https://hc.example.org/...", 48),
 )
 _REBUILDS = [name for name in EVENTS if name.startswith("rebuild.")]
-RULES: tuple[tuple[str, str, list[str], EventSeverity, tuple[time, time] | None, Digest], ...] = (
-    ("All by mail", "dba-mail", list(EVENTS), EventSeverity.INFO, None, Digest.DAILY),
-    ("Rebuilds in chat", "dba-slack", _REBUILDS, EventSeverity.INFO, (time(22), time(7)), Digest.NONE),
-    ("Critical", "on-call", list(EVENTS), EventSeverity.CRITICAL, None, Digest.NONE),
-    ("Tickets", "ticket-system", list(EVENTS), EventSeverity.WARNING, None, Digest.NONE),
+RULES: tuple[tuple[str, str, list[str], EventSeverity, tuple[time, time] | None, DigestInterval], ...] = (
+    ("All by mail", "dba-mail", list(EVENTS), EventSeverity.INFO, None, DigestInterval.DAILY),
+    ("Rebuilds in chat", "dba-slack", _REBUILDS, EventSeverity.INFO, (time(22), time(7)), DigestInterval.NONE),
+    ("Critical", "on-call", list(EVENTS), EventSeverity.CRITICAL, None, DigestInterval.NONE),
+    ("Tickets", "ticket-system", list(EVENTS), EventSeverity.WARNING, None, DigestInterval.NONE),
 )
 OUTAGE = {
     "code": "notification.unavailable",

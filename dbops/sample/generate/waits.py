@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from dbops.engine.capacity.waits import Comparison, Limit
+from dbops.engine.capacity.waits import ReadingLimit, WaitComparison
 from dbops.engine.facts.instance import to_record
 from dbops.engine.facts.waits import WaitShare
 from dbops.models import Instance, WaitReading
@@ -19,7 +19,7 @@ _SETTINGS = {
     "innodb_buffer_pool_size": 96 * 1024**3,
     "innodb_log_file_size": 16 * 1024**3,
 }
-_CACHE = Comparison(
+_CACHE = WaitComparison(
     waits=(
         WaitShare("wait/synch/rwlock/innodb/dict_operation_lock", 61_840, 41.9, 0.148),
         WaitShare("wait/io/file/sql/FRM", 184_211, 25.2, 0.089),
@@ -47,7 +47,7 @@ _CACHE = Comparison(
     },
     settings=_SETTINGS,
 )
-_SCHEMA_OFF = Comparison(
+_SCHEMA_OFF = WaitComparison(
     elapsed_seconds=10.01,
     counters={
         "Questions": 8_911,
@@ -57,9 +57,9 @@ _SCHEMA_OFF = Comparison(
     },
     values={"Open_tables": 8000, "Open_table_definitions": 2000},
     settings=_SETTINGS,
-    limits=(Limit.SCHEMA_OFF,),
+    limits=(ReadingLimit.SCHEMA_OFF,),
 )
-_ROW_LOCKS = Comparison(
+_ROW_LOCKS = WaitComparison(
     waits=(
         WaitShare("Innodb_row_lock_time", 388, 19.4, 0.131),
         WaitShare("wait/io/file/innodb/innodb_log_file", 20_177, 8.7, 0.059),
@@ -77,7 +77,7 @@ _ROW_LOCKS = Comparison(
     },
     values={"Open_tables": 412, "Threads_running": 6, "Innodb_history_list_length": 901},
     settings={"table_open_cache": 2000, "innodb_sync_array_size": 1, "innodb_purge_threads": 4},
-    limits=(Limit.INSTRUMENTS_OFF,),
+    limits=(ReadingLimit.INSTRUMENTS_OFF,),
     instruments_off=("wait/synch/mutex/innodb/dict_sys_mutex", "wait/synch/mutex/sql/LOCK_table_cache"),
 )
 #: Instance, minutes ago, who, seconds, and the result.

@@ -45,21 +45,21 @@ def list_schedules(request: HttpRequest, cluster: Named = None, cursor: NameCurs
 
 @router.post(
     "/backup-schedules/{name}/run",
-    response={201: schemas.Run},
+    response={201: schemas.RunOut},
     summary="Run a backup now",
     operation_id="run_backup_schedule",
 )
 def run_schedule(request: HttpRequest, name: InPath, key: Key, given: schemas.Wish) -> HttpResponse:
     """Queue a run of a schedule that dbops runs. It starts when its instance is free."""
 
-    def act(caller: Caller) -> schemas.Run:
+    def act(caller: Caller) -> schemas.RunOut:
         schedule = caller.one(_schedules().filter(name=name), "instance__cluster")
         return schemas.run(run_now(schedule, caller.user, given.reason))
 
     return once(request, key, act, status=201)
 
 
-@router.get("/backup-runs", response=Page[schemas.Run], summary="List backup runs", operation_id="list_backup_runs")
+@router.get("/backup-runs", response=Page[schemas.RunOut], summary="List backup runs", operation_id="list_backup_runs")
 def list_runs(
     request: HttpRequest,
     status: Status = None,
@@ -81,7 +81,9 @@ def list_runs(
     return newest_first(rows, cursor, limit, schemas.run)
 
 
-@router.get("/backup-runs/{run_id}", response=schemas.Run, summary="Read a backup run", operation_id="read_backup_run")
+@router.get(
+    "/backup-runs/{run_id}", response=schemas.RunOut, summary="Read a backup run", operation_id="read_backup_run"
+)
 def read_run(request: HttpRequest, run_id: Number) -> Any:
     """One backup run."""
     return schemas.run(_run(called_by(request), run_id))

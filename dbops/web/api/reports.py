@@ -21,7 +21,7 @@ FIRST, LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 Part = Annotated[str, Query(max_length=200, pattern=r"^[^\x00]*$")]
 
 
-class Gap(Schema):
+class GapSum(Schema):
     """How long a cluster lacked something in a period."""
 
     gap: str
@@ -34,7 +34,7 @@ class Availability(Schema):
 
     cluster: str
     days: int
-    gaps: list[Gap]
+    gaps: list[GapSum]
 
 
 class AuditEntryOut(Schema):
@@ -124,7 +124,7 @@ def audit_entry(request: HttpRequest, sequence: Number) -> Any:
 
 
 def _availability(found: ClusterSums, days: int) -> Availability:
-    gaps = [Gap(gap=one.gap, seconds=one.seconds, percent=one.percent) for one in found.sums]
+    gaps = [GapSum(gap=one.gap, seconds=one.seconds, percent=one.percent) for one in found.sums]
     return Availability(cluster=found.name, days=days, gaps=gaps)
 
 

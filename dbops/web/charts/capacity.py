@@ -27,7 +27,7 @@ Daily = dict[date, tuple[datetime, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CapacityFigure:
     """A figure of an instance: the sum of columns, or the first one without the second if ``is_rest``; ``factor`` times that.
 
     ``kinds`` are the walls that it runs into: the first one that the instance has gives the limit.
@@ -42,17 +42,19 @@ class Figure:
 
 
 FIGURES = (
-    Figure(phrase("Disk used"), Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
-    Figure(phrase("Data and indexes"), Unit.BYTES, ("data_bytes", "index_bytes")),
-    Figure(phrase("Schemas"), Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
-    Figure(phrase("Tables"), Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
-    Figure(phrase("Tables and partitions"), Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
-    Figure(phrase("Open tables"), Unit.NUMBER, ("open_tables",)),
-    Figure(phrase("Connections (peak)"), Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
-    Figure(phrase("Redo per hour"), Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS),
-    Figure(phrase("Questions per second"), Unit.NUMBER, ("questions_per_second",)),
-    Figure(phrase("Writes per second"), Unit.NUMBER, ("writes_per_second",)),
-    Figure(phrase("Table cache misses per second"), Unit.NUMBER, ("cache_misses_per_second",)),
+    CapacityFigure(phrase("Disk used"), Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
+    CapacityFigure(phrase("Data and indexes"), Unit.BYTES, ("data_bytes", "index_bytes")),
+    CapacityFigure(phrase("Schemas"), Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
+    CapacityFigure(phrase("Tables"), Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
+    CapacityFigure(phrase("Tables and partitions"), Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
+    CapacityFigure(phrase("Open tables"), Unit.NUMBER, ("open_tables",)),
+    CapacityFigure(phrase("Connections (peak)"), Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
+    CapacityFigure(
+        phrase("Redo per hour"), Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS
+    ),
+    CapacityFigure(phrase("Questions per second"), Unit.NUMBER, ("questions_per_second",)),
+    CapacityFigure(phrase("Writes per second"), Unit.NUMBER, ("writes_per_second",)),
+    CapacityFigure(phrase("Table cache misses per second"), Unit.NUMBER, ("cache_misses_per_second",)),
 )
 COLUMNS = tuple(dict.fromkeys(name for figure in FIGURES for name in figure.columns))
 
@@ -103,11 +105,13 @@ def table_of(series: Series) -> FigureTable:
     )
 
 
-def _cell(figure: Figure, reading: tuple[datetime, float] | None) -> tuple[str, str]:
+def _cell(figure: CapacityFigure, reading: tuple[datetime, float] | None) -> tuple[str, str]:
     return translated(figure.title), value_text(figure.unit, reading[1]) if reading else "—"
 
 
-def _chart(figure: Figure, series: Series, wall: Wall | None, now: datetime, period: timedelta) -> CapacityChart:
+def _chart(
+    figure: CapacityFigure, series: Series, wall: Wall | None, now: datetime, period: timedelta
+) -> CapacityChart:
     readings = list(_daily(figure, series).values())
     line = GrowthLine(
         figure.unit, readings, _ahead(wall, readings, period) if wall else (), wall.limit if wall else None
@@ -127,7 +131,7 @@ def _chart(figure: Figure, series: Series, wall: Wall | None, now: datetime, per
     )
 
 
-def _said(figure: Figure, readings: Sequence[tuple[datetime, float]], limit: str) -> str:
+def _said(figure: CapacityFigure, readings: Sequence[tuple[datetime, float]], limit: str) -> str:
     title = translated(figure.title)
     if not readings:
         return _("%(title)s: no readings") % {"title": title}
@@ -143,7 +147,7 @@ def _scale_text(unit: Unit, value: float) -> str:
     return round_bytes(value) if unit is Unit.BYTES else value_text(unit, value)
 
 
-def _daily(figure: Figure, series: Series) -> Daily:
+def _daily(figure: CapacityFigure, series: Series) -> Daily:
     """Return the last value of each day that has all columns; of rates, the mean of the day."""
     columns = [_column(name, series.get(name, ())) for name in figure.columns]
     found: Daily = {}

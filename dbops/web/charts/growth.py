@@ -64,7 +64,7 @@ class GrowthLine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _GrowthFrame:
     """Where times and values are in the box."""
 
     within: Interval
@@ -107,7 +107,7 @@ def growth_chart(line: GrowthLine, now: datetime, text_of: Callable[[float], str
     return mark_safe("".join([head, *parts, "</svg>"]))  # noqa: S308 - texts went through escape, all else is numbers
 
 
-def _frame(line: GrowthLine, now: datetime) -> _Frame:
+def _frame(line: GrowthLine, now: datetime) -> _GrowthFrame:
     end = max([line.readings[-1][0], now, *(one.at for one in line.ahead)])
     values = [value for _, value in line.readings]
     values += [value for one in line.ahead for value in (one.low, one.high)]
@@ -120,10 +120,10 @@ def _frame(line: GrowthLine, now: datetime) -> _Frame:
     around = (spread - (most - least)) / 2
     low = max(0.0, floor((least - around) / step) * step)
     high = max(low + step, ceil((most + around) / step) * step)
-    return _Frame(Interval(line.readings[0][0], end), low, high, step)
+    return _GrowthFrame(Interval(line.readings[0][0], end), low, high, step)
 
 
-def _scale(frame: _Frame, text_of: Callable[[float], str]) -> Iterable[str]:
+def _scale(frame: _GrowthFrame, text_of: Callable[[float], str]) -> Iterable[str]:
     for number in range(round((frame.high - frame.low) / frame.step) + 1):
         value = frame.low + number * frame.step
         y = TOP + frame.y(value)
@@ -132,7 +132,7 @@ def _scale(frame: _Frame, text_of: Callable[[float], str]) -> Iterable[str]:
         yield f'<text class="hour-label" x="-6" y="{y + 3:.1f}" text-anchor="end">{escape(text_of(value))}</text>'
 
 
-def _dates(frame: _Frame) -> Iterable[str]:
+def _dates(frame: _GrowthFrame) -> Iterable[str]:
     zone, whole = timezone.get_current_timezone(), frame.within.seconds / 86400
     apart = next((item for item in DAYS_APART if whole / item <= DATES), DAYS_APART[-1])
     last = timezone.localtime(frame.within.end).date()
@@ -151,7 +151,7 @@ def _day(day: date, *, with_year: bool) -> str:
     return date_text(day, "month" if with_year else "day")
 
 
-def _box(line: GrowthLine, frame: _Frame) -> str:
+def _box(line: GrowthLine, frame: _GrowthFrame) -> str:
     size = f'y="{TOP}" width="100%" height="{PLOT}" viewBox="0 0 {WIDTH} {PLOT}"'
     parts = [f'<svg {size} preserveAspectRatio="none">']
     if line.ahead:

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from dbops.engine.load_tests.planning import Axis
 from dbops.engine.phrases import phrase
 from dbops.queries.load_test_pages import KNEE_OF, Conclusion
-from dbops.web.charts.xy import Band, Scale, XyLine, key_of, xy_chart
+from dbops.web.charts.xy import Band, ChartScale, XyLine, key_of, xy_chart
 from dbops.web.figures import localized
 from dbops.web.templatetags.phrases import translated
 
@@ -83,7 +83,7 @@ def _of_steps(found: Conclusion) -> list[LoadTestChart]:
     assert found.axis is not None  # noqa: S101 - its caller looked
     steps = [step for step in found.report.get("Steps", ()) if step[found.key] is not None]
     values = [float(step[found.key]) for step in steps]
-    x = Scale(translated(TITLES[found.axis]), count_text, _is_log(values), ticks=tuple(values))
+    x = ChartScale(translated(TITLES[found.axis]), count_text, _is_log(values), ticks=tuple(values))
     knee = found.knee
     bands = [Band(knee.after, knee.at, _("knee"))] if knee and knee.after is not None and knee.at is not None else []
     charts = [
@@ -99,12 +99,12 @@ def _is_log(values: Sequence[float]) -> bool:
 
 
 def _latency_chart(
-    found: Conclusion, axis: Axis, steps: Sequence[Report], x: Scale, bands: Sequence[Band]
+    found: Conclusion, axis: Axis, steps: Sequence[Report], x: ChartScale, bands: Sequence[Band]
 ) -> LoadTestChart:
     lines = _latency_lines(steps, found.key)
     said = "; ".join(f"{step[found.key]}: {KNEE_OF} {ms_text(step['Duration'][KNEE_OF])} ms" for step in steps)
     drawing = xy_chart(
-        lines, x, Scale("ms", ms_text, is_log=True), _summary(translated(LATENCY_SAID[axis]), said), bands=bands
+        lines, x, ChartScale("ms", ms_text, is_log=True), _summary(translated(LATENCY_SAID[axis]), said), bands=bands
     )
     return LoadTestChart("latency", translated(LATENCY[axis]), drawing, _legend(lines))
 
@@ -120,14 +120,14 @@ def _latency_lines(steps: Sequence[Report], key: str) -> list[XyLine]:
 
 
 def _speed_chart(
-    found: Conclusion, axis: Axis, steps: Sequence[Report], x: Scale, bands: Sequence[Band]
+    found: Conclusion, axis: Axis, steps: Sequence[Report], x: ChartScale, bands: Sequence[Band]
 ) -> LoadTestChart:
     points = [(float(step[found.key]), step["TotalQPS"]) for step in steps]
     dots = [(float(step[found.key]), value) for step in steps for value in step["Repeats"]["TotalQPS"]]
     said = "; ".join(f"{step[found.key]}: {count_text(step['TotalQPS'])}" for step in steps)
     line = XyLine(_("statements a second"), 1, points, dots)
     drawing = xy_chart(
-        [line], x, Scale("", count_text, least=0.0), _summary(translated(SPEED[axis]), said), bands=bands
+        [line], x, ChartScale("", count_text, least=0.0), _summary(translated(SPEED[axis]), said), bands=bands
     )
     return LoadTestChart("speed", translated(SPEED[axis]), drawing)
 
@@ -141,8 +141,8 @@ def _latency_by_speed(steps: Sequence[Report]) -> LoadTestChart:
     said = "; ".join(f"{count_text(step['TotalQPS'])}: P99 {ms_text(step['Duration']['P99'])} ms" for step in steps)
     drawing = xy_chart(
         [line for line in lines if line.points],
-        Scale(_("statements a second"), count_text),
-        Scale("ms", ms_text, is_log=True),
+        ChartScale(_("statements a second"), count_text),
+        ChartScale("ms", ms_text, is_log=True),
         _summary(_("Latency against statements a second"), said),
     )
     return LoadTestChart("latency-by-speed", _("Latency (ms) against statements a second"), drawing, _legend(lines))
@@ -157,9 +157,9 @@ def _rate_chart(steps: Sequence[Report]) -> LoadTestChart:
         for x, y in achieved
     )
     ticks = tuple(x for x, _ in wanted)
-    scale = Scale(translated(TITLES[Axis.RATE]), count_text, _is_log(ticks), ticks=ticks)
+    scale = ChartScale(translated(TITLES[Axis.RATE]), count_text, _is_log(ticks), ticks=ticks)
     drawing = xy_chart(
-        lines, scale, Scale("", count_text, least=0.0), _summary(_("Achieved against wanted rate"), said)
+        lines, scale, ChartScale("", count_text, least=0.0), _summary(_("Achieved against wanted rate"), said)
     )
     return LoadTestChart("rate", _("Achieved against wanted rate"), drawing, _legend(lines))
 
@@ -174,7 +174,9 @@ def _seconds_chart(report: Report) -> LoadTestChart:
     stalled = XyLine(_("second without a statement"), 3, (), [(x, y) for x, y in parts if y == 0], is_drawn=False)
     said = _("Statements in each of %(seconds)s measured seconds. Seconds without a statement: %(stalls)s.")
     said %= {"seconds": len(seconds), "stalls": stalls}
-    drawing = xy_chart([line, stalled], Scale(_("measured second"), count_text), Scale("", count_text, least=0.0), said)
+    drawing = xy_chart(
+        [line, stalled], ChartScale(_("measured second"), count_text), ChartScale("", count_text, least=0.0), said
+    )
     legend = _legend([line, stalled]) if stalls else ()
     return LoadTestChart("seconds", _("Statements a second over time"), drawing, legend)
 
@@ -192,8 +194,8 @@ def _cpu_chart(report: Report) -> LoadTestChart:
     )
     drawing = xy_chart(
         shown,
-        Scale(_("round"), count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
-        Scale("", lambda value: localized(f"{value:g}"), least=0.0),
+        ChartScale(_("round"), count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
+        ChartScale("", lambda value: localized(f"{value:g}"), least=0.0),
         _("Cores used in each round: %(cores)s") % {"cores": said},
     )
     return LoadTestChart(
@@ -215,14 +217,14 @@ def _pairs_chart(found: Conclusion) -> LoadTestChart:
     numbers = tuple(sorted({x for one in lines for x, _ in one.dots}))
     drawing = xy_chart(
         lines,
-        Scale(
+        ChartScale(
             _("pair"),
             count_text,
             ticks=numbers,
             least=min(numbers, default=1) - 0.5,
             most=max(numbers, default=1) + 0.5,
         ),
-        Scale("", lambda value: localized(f"{value:.3g}")),
+        ChartScale("", lambda value: localized(f"{value:.3g}")),
         _summary(_("Speed of the second arm by that of the first in each pair"), said),
         bands=bands,
         level=1.0,

@@ -8,7 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dbops.engine.phrases import phrase
-from dbops.engine.rebuilds.metrics import Point, Spread, spread
+from dbops.engine.rebuilds.metrics import MetricPoint, Spread, spread
 from dbops.web.figures import duration, rate
 from dbops.web.templatetags.phrases import translated
 
@@ -65,7 +65,7 @@ CHARTS = (
 )
 
 
-def columns(points: Sequence[Point]) -> dict[str, list[float | int | None]]:
+def columns(points: Sequence[MetricPoint]) -> dict[str, list[float | int | None]]:
     """Return points for the page's script: one list per column, ``null`` for unknown values.
 
     ``number`` identifies a point, ``at`` is in seconds since 1970, ``rate``, ``read`` and ``written`` are bytes a second.
@@ -80,7 +80,7 @@ def columns(points: Sequence[Point]) -> dict[str, list[float | int | None]]:
     }
 
 
-def as_json(points: Sequence[Point]) -> str:
+def as_json(points: Sequence[MetricPoint]) -> str:
     """Return the columns as JSON without blanks."""
     return json.dumps(columns(points), separators=(",", ":"), allow_nan=False)
 
@@ -89,7 +89,7 @@ def _whole(values: Iterable[float | None]) -> list[float | int | None]:
     return [None if value is None else round(value) for value in values]
 
 
-def charts(points: Sequence[Point]) -> list[Chart]:
+def charts(points: Sequence[MetricPoint]) -> list[Chart]:
     """Return every chart of a rebuild, also those without points."""
     found = columns(points)
     return [_chart(found, *chart) for chart in CHARTS]

@@ -29,7 +29,7 @@ LONGEST_DAY_SECONDS = 25 * 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Rectangle:
     """A rectangle. ``fill`` is a pattern's URL, empty if the class colours it; ``label`` is drawn in it."""
 
     x: str
@@ -58,7 +58,7 @@ class Drawing:
     name: str
     summary: str
     height: int
-    shapes: tuple[Shape, ...]
+    shapes: tuple[Rectangle, ...]
     hours: tuple[HourLine, ...]
     now: str
     baseline: int
@@ -99,7 +99,7 @@ def _latest(titles: Iterable[str]) -> list[str]:
     return [*earlier, *unique[-READ_OUT:]]
 
 
-def _element(shape: Shape) -> str:
+def _element(shape: Rectangle) -> str:
     title = f"<title>{_text(shape.title)}</title>"
     place = f'x="{shape.x}" y="{shape.y}" width="{shape.width}" height="{shape.height}"'
     if not shape.label:
@@ -204,7 +204,7 @@ def _cluster_row(line: Timeline) -> Drawing:
 
 
 def _drawing(
-    line: Timeline, shapes: Iterable[Shape], *, name: str, height: int, every_hours: int, labels: bool
+    line: Timeline, shapes: Iterable[Rectangle], *, name: str, height: int, every_hours: int, labels: bool
 ) -> Drawing:
     now = position(line.now, line.within)
     return Drawing(
@@ -253,7 +253,7 @@ def _times(intervals: Iterable[Interval], line: Timeline) -> str:
     return ", ".join(_("%(start)s to %(end)s") % {"start": start, "end": end} for start, end in found)
 
 
-def _bands(line: Timeline, height: int) -> Iterable[Shape]:
+def _bands(line: Timeline, height: int) -> Iterable[Rectangle]:
     """Yield free and blocked times. Of the past only blocked times are known."""
     for css, fill, intervals in (
         ("band-free", "", [(item, _("free: a rebuild can start")) for item in line.free_ahead]),
@@ -267,10 +267,10 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
         for interval, why in intervals:
             if at := place(interval, line.within):
                 title = f"{spoken(interval, line.now)}: {why}"
-                yield Shape(percent(at.left), percent(at.width), 0, height, f"band {css}", title, fill)
+                yield Rectangle(percent(at.left), percent(at.width), 0, height, f"band {css}", title, fill)
 
 
-def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
+def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Rectangle]:
     name, when = str(own_words(bar.title)), spoken(bar.interval, line.now)
     title = f"{name}: {when}"
     if bar.is_open:
@@ -283,9 +283,9 @@ def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) 
     if at := place(_known(bar, line.now), line.within):
         width = max(at.width, NARROWEST)
         label = name if named and width >= NAMED_FROM else ""
-        yield Shape(percent(min(at.left, 100 - width)), percent(width), y, height, css, title, label=label)
+        yield Rectangle(percent(min(at.left, 100 - width)), percent(width), y, height, css, title, label=label)
     if bar.tail and (at := place(bar.tail, line.within)):
-        yield Shape(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
+        yield Rectangle(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
 
 
 def _known(bar: TimelineBar, now: datetime) -> Interval:

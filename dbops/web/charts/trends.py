@@ -71,7 +71,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
+class TrendChart:
     """One chart: its drawing, or the text of an empty one."""
 
     title: str
@@ -84,7 +84,7 @@ class Card:
     """Everything that the page shows of one series."""
 
     series: Series
-    trends: tuple[Trend, ...]
+    trends: tuple[TrendChart, ...]
     marks: tuple[Mark, ...]
     unnamed: int
 
@@ -121,11 +121,11 @@ def _path(code: str) -> str:
     return f'<path class="mark-shape mark-{known or "usual"}" d="{SHAPES[known]}"></path>'
 
 
-def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Trend:
+def _trend(title: str, series: Series, figure: Figure, period_days: int) -> TrendChart:
     known = [value for run in series.runs if (value := run.figure(figure)) is not None]
     if not known:
         empty = _("No run ended in this period.") if not series.runs else translated(EMPTY[figure])
-        return Trend(title, mark_safe(""), empty)
+        return TrendChart(title, mark_safe(""), empty)
     lines = _lines(series.duration) if figure is Figure.SECONDS else []
     found = scale([*known, *(value for _, value, _ in lines)], figure)
     parts = [*_scale(found, figure), *_dates(series.within, period_days)]
@@ -135,7 +135,7 @@ def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Tren
     values = {"figure": title, "name": series.key.name or series.key.instance_name}
     said = _("%(figure)s of %(name)s: %(summary)s") % {**values, "summary": _said(known, figure, odd_ones(series.runs))}
     head = f'<div role="group" aria-label="{escape(said)}"><svg class="trend" width="100%" height="{HEIGHT}">'
-    return Trend(title, mark_safe("".join([head, *parts, "</svg></div>"])), "")  # noqa: S308 - names went through escape
+    return TrendChart(title, mark_safe("".join([head, *parts, "</svg></div>"])), "")  # noqa: S308 - names went through escape
 
 
 def _lines(known: Duration | None) -> list[tuple[str, float, str]]:

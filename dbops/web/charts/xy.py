@@ -39,7 +39,7 @@ class XyLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ChartScale:
     """One scale. ``least``, ``most``: that it covers in any case. ``ticks``: where its lines are; empty: round numbers."""
 
     title: str
@@ -77,7 +77,13 @@ class _Frame:
 
 
 def xy_chart(
-    lines: Sequence[XyLine], x: Scale, y: Scale, said: str, *, bands: Sequence[Band] = (), level: float | None = None
+    lines: Sequence[XyLine],
+    x: ChartScale,
+    y: ChartScale,
+    said: str,
+    *,
+    bands: Sequence[Band] = (),
+    level: float | None = None,
 ) -> SafeString:
     """Return the chart, empty without points.
 
@@ -116,7 +122,7 @@ def key_of(line: XyLine) -> SafeString:
     return mark_safe(f'<svg width="22" height="14" aria-hidden="true" focusable="false">{shape}</svg>')  # noqa: S308 - of ours
 
 
-def _frame(scale: Scale, values: Sequence[float], more: Sequence[float]) -> _Frame:
+def _frame(scale: ChartScale, values: Sequence[float], more: Sequence[float]) -> _Frame:
     around = [*values, *more, *(one for one in (scale.least, scale.most) if one is not None)]
     if scale.is_log:
         return _log_frame(scale, [value for value in around if value > 0])
@@ -128,7 +134,7 @@ def _frame(scale: Scale, values: Sequence[float], more: Sequence[float]) -> _Fra
     return _Frame(low, high, False, tuple(low + step * number for number in range(round((high - low) / step) + 1)))
 
 
-def _log_frame(scale: Scale, values: Sequence[float]) -> _Frame:
+def _log_frame(scale: ChartScale, values: Sequence[float]) -> _Frame:
     low, high = min(values), max(values)
     if scale.ticks:
         return _Frame(low, high, True, scale.ticks)
@@ -168,14 +174,14 @@ def _bands(bands: Iterable[Band], across: _Frame, up: _Frame) -> Iterable[str]:
             )
 
 
-def _up(frame: _Frame, scale: Scale) -> Iterable[str]:
+def _up(frame: _Frame, scale: ChartScale) -> Iterable[str]:
     for number, value in enumerate(frame.ticks):
         y, css = _y(frame, value), "trend-base" if number == 0 else "hour-line"
         yield f'<line class="{css}" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"></line>'
         yield f'<text class="hour-label" x="-6" y="{y + 3:.1f}" text-anchor="end">{escape(scale.text(value))}</text>'
 
 
-def _across(frame: _Frame, scale: Scale) -> Iterable[str]:
+def _across(frame: _Frame, scale: ChartScale) -> Iterable[str]:
     last = -APART
     for value in frame.ticks:
         left = frame.share(value) * 100

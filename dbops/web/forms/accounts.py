@@ -73,7 +73,7 @@ class PasswordFields(forms.Form):
         return given
 
 
-class AddForm(GroupFields, PasswordFields):
+class UserForm(GroupFields, PasswordFields):
     """A new account."""
 
     name = forms.CharField(

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.notifications.channels import SERVICES, ChannelKind
 from dbops.engine.notifications.events import EVENTS, EventKind, EventSeverity
-from dbops.engine.notifications.rules import DAILY_AT, Digest
+from dbops.engine.notifications.rules import DAILY_AT, DigestInterval
 from dbops.models import Cluster, NotificationChannel
 from dbops.web.forms.add_form import AddForm
 
@@ -18,9 +18,9 @@ KINDS = [
     (ChannelKind.HEARTBEAT.value, _("Heartbeat of dbops")),
 ]
 DIGESTS = [
-    (Digest.NONE.value, _("At once")),
-    (Digest.HOURLY.value, _("Hourly digest")),
-    (Digest.DAILY.value, format_lazy(_("Daily digest at {time}"), time=f"{DAILY_AT:%H:%M}")),
+    (DigestInterval.NONE.value, _("At once")),
+    (DigestInterval.HOURLY.value, _("Hourly digest")),
+    (DigestInterval.DAILY.value, format_lazy(_("Daily digest at {time}"), time=f"{DAILY_AT:%H:%M}")),
 ]
 
 

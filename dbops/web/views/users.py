@@ -21,7 +21,7 @@ from dbops.operations.cluster_roles import give_role, take_role
 from dbops.queries.admin import accounts as queries
 from dbops.queries.admin.sessions import factors_of, sessions_of
 from dbops.web.decorators import superuser_page, user_of
-from dbops.web.forms.accounts import AddForm, ChangeForm, ClusterRoleForm, PasswordForm
+from dbops.web.forms.accounts import ChangeForm, ClusterRoleForm, PasswordForm, UserForm
 from dbops.web.refusal_texts import refusal_text
 from dbops.web.templatetags.phrases import translated
 from dbops.web.views.login_sessions import say_revoked
@@ -41,7 +41,7 @@ def users(request: HttpRequest) -> HttpResponse:
 @superuser_page
 def add(request: HttpRequest) -> HttpResponse:
     """Show an empty form, and add an account on POST."""
-    form = AddForm(request.POST if request.method == "POST" else None)
+    form = UserForm(request.POST if request.method == "POST" else None)
     if form.is_bound and form.is_valid():
         given = {name: form.cleaned_data[name] for name in ("name", "group", "password", "superuser")}
         if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):

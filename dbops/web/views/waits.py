@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
-from dbops.engine.capacity.waits import Limit, switch_on_statement
+from dbops.engine.capacity.waits import ReadingLimit, switch_on_statement
 from dbops.engine.flavors import flavor_for
 from dbops.loaders.members import member_of
 from dbops.models import Instance, WaitReading
@@ -78,7 +78,7 @@ def _details(instance: Instance, row: WaitReading | None) -> dict[str, Any]:
         "named": contention_texts(found),
         "waits": rows_of(found.waits),
         "limits": [(limit, translated(LIMITS[limit])) for limit in found.limits],
-        "switch_on": _switch_on(instance) if Limit.INSTRUMENTS_OFF in found.limits else "",
+        "switch_on": _switch_on(instance) if ReadingLimit.INSTRUMENTS_OFF in found.limits else "",
         "sessions": found.active_seconds / seconds if found.active_seconds is not None and seconds else None,
         "counters": [(name, value, value / seconds if seconds else None) for name, value in found.counters.items()],
     }

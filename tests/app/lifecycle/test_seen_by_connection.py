@@ -1,7 +1,7 @@
 """External runs identified by a connection or by a job of a force-failed run."""
 
 from dbops.engine.facts.backups import BackupConnection, Reads
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.states import BackupMethod, RunOrigin, RunStatus
 from dbops.lifecycle import backup_runs, external_runs
 from dbops.lifecycle.external_runs import SERVER_IS_SILENT
@@ -42,9 +42,9 @@ def test_local_connection_identifies_an_unclear_process(backup: Instance) -> Non
 def test_remote_dump_ends_with_its_server(backup: Instance) -> None:
     there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
     server = builders.server(12, backup_connections=(there,))
-    silent = {"server": None, "server_problem": Problem("mysql.unreachable", "Connection refused")}
+    silent = {"server": None, "server_problem": ProbeProblem("mysql.unreachable", "Connection refused")}
     external_runs.observe(backup, facts(1, server=server))
-    refused = Problem("mysql.access_denied", "Access denied")
+    refused = ProbeProblem("mysql.access_denied", "Access denied")
     for minute in (1.1, 2.9):
         external_runs.observe(backup, facts(minute, server=None, server_problem=refused))
         external_runs.observe(backup, facts(minute + 0.05, **silent, host=None))

@@ -18,7 +18,7 @@ from dbops.engine.load_tests.knee import KneeKind
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.states import RunStatus, Status, StepState
-from dbops.engine.tuning.doublewrite import Standing, Verdict
+from dbops.engine.tuning.doublewrite import DoublewriteVerdict, Standing
 from dbops.models import (
     AuditEntry,
     BackupRun,
@@ -133,11 +133,11 @@ def test_sample_shows_each_verdict_on_doublewrite() -> None:
         if page is not None:
             found.add((page.advice.verdict, page.advice.standing, page.advice.repairs))
     assert found == {
-        (Verdict.SAFE, None, True),
-        (Verdict.ATTEST, Standing.VALID, True),
-        (Verdict.ATTEST, None, True),
-        (Verdict.KEEP, None, True),
-        (Verdict.KEEP, None, False),
+        (DoublewriteVerdict.SAFE, None, True),
+        (DoublewriteVerdict.ATTEST, Standing.VALID, True),
+        (DoublewriteVerdict.ATTEST, None, True),
+        (DoublewriteVerdict.KEEP, None, True),
+        (DoublewriteVerdict.KEEP, None, False),
     }
 
 

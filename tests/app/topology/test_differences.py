@@ -10,7 +10,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import Problem, to_record
+from dbops.engine.facts.instance import ProbeProblem, to_record
 from dbops.engine.states import Role, Status
 from dbops.lifecycle import starts, topology_differences
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
@@ -42,7 +42,7 @@ def read(name: str, *, seconds_ago: float = 0, **changes: Any) -> datetime:
     at = timezone.now() - timedelta(seconds=seconds_ago)
     facts = replace(rows.facts_of(name, at), observed_at=at)
     if "server" in changes:
-        facts = replace(facts, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+        facts = replace(facts, server=None, server_problem=ProbeProblem("mysql.unreachable", "Connection refused"))
     else:
         assert facts.server is not None
         facts = replace(facts, server=replace(facts.server, **changes))

@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import Attached, InstanceFacts, Problem, to_record
+from dbops.engine.facts.instance import Attached, InstanceFacts, ProbeProblem, to_record
 from dbops.engine.topology.nodes import DiscoveryResult, Node, ReplicationLink
 from dbops.lifecycle import topology_differences
 from dbops.models import AuditEntry, Cluster, Discovery, Host, Instance, InstanceState, TopologyDifference
@@ -300,7 +300,9 @@ def test_discovery_form_omits_unticked_nodes(operator: Client) -> None:
 
 
 def test_discovery_form_requires_fields_of_an_unread_node_only_when_ticked(operator: Client) -> None:
-    unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
+    unread = node(
+        "x", 3, "p", problem=ProbeProblem("mysql.access_denied", "1045: Access denied"), datadir="", hostname=""
+    )
     row = found(node("p", 1), unread)
     page = operator.get(f"/discoveries/{row.pk}/")
     assert unread.problem is not None

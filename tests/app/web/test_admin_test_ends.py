@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.engine.errors import NoAccess, RemoteFailure, Unreachable
-from dbops.engine.facts.instance import Problem, StatementCheck
+from dbops.engine.facts.instance import ProbeProblem, StatementCheck
 from dbops.engine.hosts.stream_test import MeasuredStream
 from dbops.engine.ports import CommandResult
 from dbops.models import AuditEntry, ConnectionTest, Host, Instance, InstanceState
@@ -105,9 +105,9 @@ def test_mysql_test_passes_with_both_accounts(trio: Any, operator: Client, monke
 @pytest.mark.parametrize(
     "facts",
     [
-        {"server_problem": Problem("mysql.error", "1227: Access denied; you need SUPER")},
+        {"server_problem": ProbeProblem("mysql.error", "1227: Access denied; you need SUPER")},
         {"backup_account": (StatementCheck("LOCK TABLES", "ERROR 1044 (42000)"),)},
-        {"host_problem": Problem("ssh.unreachable", "Connection refused"), "host": None},
+        {"host_problem": ProbeProblem("ssh.unreachable", "Connection refused"), "host": None},
     ],
 )
 def test_mysql_test_fails_when_an_account_lacks_privileges(

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.engine.capacity.situation import AdviceKind
-from dbops.engine.capacity.waits import Comparison
+from dbops.engine.capacity.waits import WaitComparison
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
@@ -314,7 +314,7 @@ def test_waits_are_evidence_of_advice(viewer: Client, primary: Instance, days: i
     at = NOW - timedelta(days=days)
     event = "wait/synch/rwlock/innodb/dict_operation_lock"
     read(primary, 60, table_definition_cache=400)
-    waits = Comparison((WaitShare(event, 1000, 5.0, 0.25),), elapsed_seconds=10, active_seconds=20)
+    waits = WaitComparison((WaitShare(event, 1000, 5.0, 0.25),), elapsed_seconds=10, active_seconds=20)
     for result in ({}, to_record(waits)):
         WaitReading.objects.create(
             instance=primary,

@@ -10,7 +10,7 @@ from django.test import Client
 from dbops.database import clock
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.models import AuditEntry, DigestReading, Host, Instance, LoadTest
 from dbops.worker import digest_readings
@@ -39,7 +39,7 @@ def place(source: Instance) -> Host:
 
 
 def found(count: int = 900) -> SourceDigests:
-    table = Table("orders", (Column("id", Kind.NUMBER, 2**31 - 1), Column("code", Kind.BYTES, 8)))
+    table = TableColumns("orders", (Column("id", ColumnKind.NUMBER, 2**31 - 1), Column("code", ColumnKind.BYTES, 8)))
     texts = {"SELECT `code` FROM `orders` WHERE `id` = ?": count, "COMMIT <b>": 50, "SELECT ? FROM `absent`": 50}
     digests = tuple(Digest(text, number) for text, number in texts.items())
     return SourceDigests("tenant", 3, "2026-10-01 00:00:00", count + 100, 7, 1024, digests, (table,))

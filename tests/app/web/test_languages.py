@@ -25,7 +25,7 @@ from dbops.operations.maintenance import mark_maintenance
 from dbops.security.permissions import OPERATOR
 from dbops.web import figures
 from dbops.web.dates import date_text
-from dbops.web.forms.accounts import AddForm
+from dbops.web.forms.accounts import UserForm
 from dbops.web.live.status_bars import _guard_limits
 from dbops.web.login.adapters import FactorAdapter
 from dbops.web.state_words import WORDS
@@ -176,7 +176,7 @@ def test_messages_and_refusals_follow_the_language(operator: Client, japanese: N
 
 
 def test_forms_follow_the_language(japanese: None) -> None:
-    form = AddForm({"name": "", "group": OPERATOR})
+    form = UserForm({"name": "", "group": OPERATOR})
     with translation.override("ja"):
         assert form["name"].label == TEXTS["Username"]
         assert form.errors["name"] == ["このフィールドは必須です。"]

@@ -19,7 +19,7 @@ from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, Instance, LoadTest, LoadTestEvent
 from dbops.queries.load_tests import plan_of
 from dbops.web.charts.load_tests import count_text, ms_text
-from dbops.web.charts.xy import Scale, XyLine, xy_chart
+from dbops.web.charts.xy import ChartScale, XyLine, xy_chart
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
 
 from .load_test_results import WAIT, change_rounds, finish_rounds
@@ -290,10 +290,10 @@ def test_counts_are_short_where_nothing_is_lost(value: float, text: str) -> None
 
 
 def test_chart_survives_single_and_equal_values() -> None:
-    scale = Scale("x", count_text)
+    scale = ChartScale("x", count_text)
     for points in ([(1.0, 1.0)], [(0.0, 0.0)], [(5.0, 0.001), (5.0, 0.001)]):
         assert "nan" not in xy_chart([XyLine("a", 1, points, points)], scale, scale, "said")
-    logarithmic = Scale("y", ms_text, is_log=True)
+    logarithmic = ChartScale("y", ms_text, is_log=True)
     assert xy_chart([XyLine("a", 1, [(1.0, 0.0)])], scale, logarithmic, "said") == ""
     assert "<svg" in xy_chart([XyLine("a", 1, [(1.0, 0.0), (2.0, 3.0)])], scale, logarithmic, "said")
     assert xy_chart([], scale, scale, "said") == ""

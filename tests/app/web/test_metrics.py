@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, Comparison
+from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, RebuildComparison
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, RebuildSample, RebuildStep
 from dbops.queries.rebuilds import metrics
@@ -144,7 +144,7 @@ def test_fragments_carry_the_newest_points(viewer: Client, running: Rebuild) -> 
 # At the end
 
 
-def summary_of(client: Client, rebuild: Rebuild) -> tuple[Comparison, str]:
+def summary_of(client: Client, rebuild: Rebuild) -> tuple[RebuildComparison, str]:
     """Return the summary of a rebuild's page, and its card."""
     answer = client.get(f"/rebuilds/{rebuild.pk}/")
     return answer.context["summary"], part(answer.content.decode(), 'id="summary-title"', "</section>")

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops.database import clock
-from dbops.engine.capacity.waits import Limit, WaitClass
+from dbops.engine.capacity.waits import ReadingLimit, WaitClass
 from dbops.engine.errors import Unreachable
 from dbops.models import AuditEntry, Instance, WaitReading
 from dbops.worker import wait_readings
@@ -146,7 +146,7 @@ def test_server_without_performance_schema_is_told(
     make_due()
     wait_readings.take_reading(only().pk)
     page = operator.get(PAGE)
-    assert [limit for limit, _ in page.context["limits"]] == [Limit.SCHEMA_OFF]
+    assert [limit for limit, _ in page.context["limits"]] == [ReadingLimit.SCHEMA_OFF]
     assert page.context["waits"] == []
     assert page.context["counters"] == [("Questions", 4000, 400.0)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.availability.forecast import Busy, Cause, Forecast, forecast, week_ahead
+from dbops.engine.availability.forecast import Busy, Forecast, WaitCause, forecast, week_ahead
 
 BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
 #: A Wednesday, 12:20.
@@ -125,7 +125,7 @@ def test_forecast_has_no_estimate_when_a_backup_has_no_end() -> None:
     found = made([Busy("backup-1", MONDAY, None, "weekly")])
     noon = found.of(0, 12)
     assert noon
-    assert (noon.wait_seconds, noon.seconds, noon.cause) == (None, None, Cause.NO_END)
+    assert (noon.wait_seconds, noon.seconds, noon.cause) == (None, None, WaitCause.NO_END)
     assert "weekly" in noon.why
     sunday = found.of(6, 23)
     assert sunday
@@ -147,9 +147,9 @@ def test_forecast_has_only_the_wait_without_a_measured_rebuild() -> None:
 
 def test_forecast_names_the_cause_when_no_source_is_ever_free() -> None:
     nobody = forecast(week_ahead(NOW, UTC), (), [], rebuild_seconds=HOUR)
-    assert {one.cause for one in nobody.hours} == {Cause.NO_SOURCE}
+    assert {one.cause for one in nobody.hours} == {WaitCause.NO_SOURCE}
     always = made(nightly("backup-1", 0, 24, days=20))
-    assert {one.cause for one in always.hours} == {Cause.NEVER_FREE}
+    assert {one.cause for one in always.hours} == {WaitCause.NEVER_FREE}
     assert always.worst is None
 
 

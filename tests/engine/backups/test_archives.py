@@ -8,7 +8,7 @@ import pytest
 
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused, RemoteFailure
-from dbops.engine.facts.instance import Problem, Tool
+from dbops.engine.facts.instance import ProbeProblem, Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch, judge_load
@@ -56,7 +56,7 @@ def world(
     }
     target = replace(target, facts=replace(target.facts, host=replace(target.facts.host, tools=tools)))
     if not source_answers:
-        problem = Problem("mysql.unreachable", "Connection refused")
+        problem = ProbeProblem("mysql.unreachable", "Connection refused")
         source = replace(source, facts=replace(source.facts, server=None, server_problem=problem))
     server = replace(
         first.facts.server, gtid_purged=purged, **{"gtid_executed": "0-11-90", "gtid_binlog": "0-11-90", **primary}

@@ -4,14 +4,14 @@ import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
-from dbops.engine.capacity.trend import Point
+from dbops.engine.capacity.trend import DailyValue
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def points(values: Sequence[float | None], start: datetime = START) -> list[Point]:
+def points(values: Sequence[float | None], start: datetime = START) -> list[DailyValue]:
     """Return one point a day; ``None`` is a day without a reading."""
-    return [Point(start + timedelta(days=day), value) for day, value in enumerate(values) if value is not None]
+    return [DailyValue(start + timedelta(days=day), value) for day, value in enumerate(values) if value is not None]
 
 
 def grown(value: Callable[[int], float], days: int = 90, noise: float = 0.1, seed: int = 1) -> list[float]:

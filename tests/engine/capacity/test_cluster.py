@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from dbops.engine.capacity.cluster import History, RebuildForecast, averages, walls_of
-from dbops.engine.capacity.trend import Point, TrendState
+from dbops.engine.capacity.trend import DailyValue, TrendState
 from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState, most_urgent
 from dbops.engine.facts.instance import from_record, to_record
 from tests.engine.capacity.series import START, points
@@ -16,15 +16,15 @@ GIB = 1024.0**3
 END = START + timedelta(days=89)
 
 
-def line(start: float, per_day: float, days: int = 90) -> list[Point]:
+def line(start: float, per_day: float, days: int = 90) -> list[DailyValue]:
     return points([start + per_day * day for day in range(days)])
 
 
-def flat(value: float, days: int = 90) -> list[Point]:
+def flat(value: float, days: int = 90) -> list[DailyValue]:
     return line(value, 0, days)
 
 
-def history(name: str = "primary-1", *, is_primary: bool = True, **series: list[Point]) -> History:
+def history(name: str = "primary-1", *, is_primary: bool = True, **series: list[DailyValue]) -> History:
     return History(name, is_primary, series)
 
 
@@ -121,7 +121,7 @@ def test_auto_increment_columns_near_their_type_are_walls() -> None:
 
 
 def test_redo_of_an_hour_is_the_average_of_days() -> None:
-    hours = [Point(START + timedelta(hours=hour), 100.0 if hour % 24 else 2500.0) for hour in range(24 * 40)]
+    hours = [DailyValue(START + timedelta(hours=hour), 100.0 if hour % 24 else 2500.0) for hour in range(24 * 40)]
     one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(1e6))
     wall = of(WallKind.REDO, walls_of([one], {}))
     assert wall.current == pytest.approx(200 * 3600)
@@ -130,7 +130,7 @@ def test_redo_of_an_hour_is_the_average_of_days() -> None:
 
 def test_the_first_hours_of_a_day_are_no_level_of_redo() -> None:
     midnight = START.replace(hour=0, minute=20)
-    hours = [Point(midnight + timedelta(hours=hour), 4e6 if hour % 24 < 2 else 2e5) for hour in range(24 * 40 + 1)]
+    hours = [DailyValue(midnight + timedelta(hours=hour), 4e6 if hour % 24 < 2 else 2e5) for hour in range(24 * 40 + 1)]
     one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(3600 * 2e6))
     wall = of(WallKind.REDO, walls_of([one], {}))
     assert (wall.current, wall.state) == (pytest.approx(3600 * (2 * 4e6 + 22 * 2e5) / 24), WallState.NOT_GROWING)
@@ -186,7 +186,7 @@ def test_order_is_reached_dated_far_unknown_and_not_growing() -> None:
     assert tuple(from_record(Wall, to_record(wall)) for wall in walls) == walls
 
 
-def disk(days_left: float) -> dict[str, list[Point]]:
+def disk(days_left: float) -> dict[str, list[DailyValue]]:
     return {"disk_bytes": flat(200), "disk_free_bytes": line(days_left + 89, -1)}
 
 
@@ -203,7 +203,7 @@ def flag(one: History, thresholds: dict[WallKind, int] | None = None) -> WallKin
         {"schemas": flat(700)},
     ],
 )
-def test_a_reached_limit_hides_no_disk_that_fills_in_two_days(reached: dict[str, list[Point]]) -> None:
+def test_a_reached_limit_hides_no_disk_that_fills_in_two_days(reached: dict[str, list[DailyValue]]) -> None:
     thresholds = {WallKind.SCHEMAS: 600}
     walls = walls_of([history(**reached, **disk(2))], thresholds)
     assert [wall.state for wall in walls] == [WallState.REACHED, WallState.AHEAD]

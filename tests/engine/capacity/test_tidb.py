@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.capacity.tidb_advice import Way, shard_bits, sharded_definition, ways_for
+from dbops.engine.capacity.tidb_advice import SpreadOption, shard_bits, sharded_definition, ways_for
 from dbops.engine.capacity.tidb_placement import skew_of, why_hot
 from dbops.engine.errors import Refused
 from dbops.engine.facts.tidb import StoreLeaders, TablePlacement
@@ -38,7 +38,7 @@ def leaders(*regions: int, written: tuple[int, ...] = ()) -> tuple[StoreLeaders,
     return tuple(StoreLeaders(store, *parts) for store, parts in enumerate(zip(regions, bytes_of, strict=True), 1))
 
 
-def way(table: TablePlacement, name: str, *, nodes: int = 12, release: str = "8.5.1") -> Way:
+def way(table: TablePlacement, name: str, *, nodes: int = 12, release: str = "8.5.1") -> SpreadOption:
     return next(one for one in ways_for(table, tikv_nodes=nodes, release=release) if one.name == name)
 
 

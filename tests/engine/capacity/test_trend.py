@@ -9,7 +9,7 @@ from dbops.engine.capacity.trend import (
     MOST_POINTS,
     NEVER,
     Crossing,
-    Point,
+    DailyValue,
     RateUsed,
     Trend,
     TrendState,
@@ -139,7 +139,7 @@ def test_a_forecast_needs_four_weeks() -> None:
 
 
 def test_hours_of_one_day_are_one_day() -> None:
-    hourly = [Point(START + timedelta(hours=hour), float(hour)) for hour in range(48)]
+    hourly = [DailyValue(START + timedelta(hours=hour), float(hour)) for hour in range(48)]
     assert [point.value for point in by_day(hourly)] == [11, 35, 47]
     assert trend_of(hourly).state is TrendState.UNKNOWN
 

@@ -8,10 +8,10 @@ from dbops.engine.capacity.contention import contentions
 from dbops.engine.capacity.waits import (
     PICOSECONDS,
     TIMER_WRAP,
-    Comparison,
-    Limit,
-    Reading,
+    ReadingLimit,
     WaitClass,
+    WaitComparison,
+    WaitTotals,
     class_of,
     compare,
     difference,
@@ -37,10 +37,10 @@ VERSIONS = [
 
 def reading(
     at: float = 0, *, active: float = 0, waits: dict[str, tuple[int, float]] | None = None, **status: int
-) -> Reading:
+) -> WaitTotals:
     """Return a reading; times in seconds."""
     found = {event: (count, int(seconds * PICOSECONDS)) for event, (count, seconds) in (waits or {}).items()}
-    return Reading(int(at * 1e6), True, found, int(active * PICOSECONDS), {"Uptime": int(1000 + at), **status})
+    return WaitTotals(int(at * 1e6), True, found, int(active * PICOSECONDS), {"Uptime": int(1000 + at), **status})
 
 
 def test_shares_are_of_the_time_in_statements() -> None:
@@ -69,13 +69,13 @@ def test_restart_leaves_nothing() -> None:
     before = replace(reading(active=5, waits={DICTIONARY: (9, 9)}), status={"Uptime": 5000})
     after = replace(reading(10, active=1, waits={DICTIONARY: (1, 1)}), status={"Uptime": 3})
     found = compare(before, after)
-    assert (found.waits, found.limits, found.active_seconds) == ((), (Limit.RESTARTED,), None)
+    assert (found.waits, found.limits, found.active_seconds) == ((), (ReadingLimit.RESTARTED,), None)
 
 
 def test_restart_with_a_longer_uptime_is_found() -> None:
     """A server that was up for 2 s has restarted and is up for 5 s: the readings are 30 s apart."""
     before, after = (replace(reading(at), status={"Uptime": up}) for at, up in ((0, 2), (30, 5)))
-    assert compare(before, after).limits == (Limit.RESTARTED,)
+    assert compare(before, after).limits == (ReadingLimit.RESTARTED,)
 
 
 def test_reset_event_counts_from_zero() -> None:
@@ -85,7 +85,7 @@ def test_reset_event_counts_from_zero() -> None:
     )
     found = compare(before, after)
     assert found.waits == (WaitShare(DICTIONARY, 4, 2.0, 0.2),)
-    assert found.limits == (Limit.COUNTERS_RESET,)
+    assert found.limits == (ReadingLimit.COUNTERS_RESET,)
 
 
 def test_wrapped_timer_goes_on() -> None:
@@ -98,17 +98,17 @@ def test_wrapped_timer_goes_on() -> None:
 def test_flushed_counters_are_told() -> None:
     found = compare(reading(Questions=500), reading(10, active=1, Questions=20))
     assert found.counters == {"Questions": 20}
-    assert found.limits == (Limit.COUNTERS_RESET,)
+    assert found.limits == (ReadingLimit.COUNTERS_RESET,)
 
 
 @pytest.mark.parametrize(
     ("changes", "limit"),
     [
-        ({"schema_is_on": False}, Limit.SCHEMA_OFF),
-        ({"consumers_off": ("global_instrumentation",)}, Limit.CONSUMERS_OFF),
+        ({"schema_is_on": False}, ReadingLimit.SCHEMA_OFF),
+        ({"consumers_off": ("global_instrumentation",)}, ReadingLimit.CONSUMERS_OFF),
     ],
 )
-def test_without_waits_counters_are_told(changes: dict[str, object], limit: Limit) -> None:
+def test_without_waits_counters_are_told(changes: dict[str, object], limit: ReadingLimit) -> None:
     after = replace(reading(10, active=5, waits={DICTIONARY: (1, 1)}, Questions=70), **changes)  # type: ignore[arg-type]
     found = compare(reading(Questions=20), after)
     assert (found.waits, found.limits, found.active_seconds, found.counters) == ((), (limit,), None, {"Questions": 50})
@@ -117,12 +117,12 @@ def test_without_waits_counters_are_told(changes: dict[str, object], limit: Limi
 def test_instruments_that_are_off_are_named() -> None:
     after = replace(reading(10, active=5), instruments_off=(DICTIONARY,))
     found = compare(reading(), after)
-    assert (found.limits, found.instruments_off) == ((Limit.INSTRUMENTS_OFF,), (DICTIONARY,))
+    assert (found.limits, found.instruments_off) == ((ReadingLimit.INSTRUMENTS_OFF,), (DICTIONARY,))
 
 
 def test_idle_server_is_told() -> None:
     found = compare(reading(active=5), reading(10, active=5))
-    assert (found.limits, found.active_seconds) == ((Limit.IDLE,), 0)
+    assert (found.limits, found.active_seconds) == ((ReadingLimit.IDLE,), 0)
 
 
 def test_clock_that_was_set_back_leaves_no_rates() -> None:
@@ -153,7 +153,7 @@ def test_batch_output_is_read(header: str) -> None:
         f"wait\t{CACHE}\t6\t18446744073709551000",
     ]
     found = parse_reading(header + "\n".join(lines) + "\n")
-    assert found == Reading(
+    assert found == WaitTotals(
         1795709797902869,
         True,
         {CACHE: (6, 18446744073709551000)},
@@ -174,10 +174,10 @@ def test_incomplete_output_is_refused(text: str) -> None:
 
 def test_reading_and_comparison_survive_their_records() -> None:
     before, after = reading(waits={DICTIONARY: (1, 1)}), reading(10, active=10, waits={DICTIONARY: (3, 4)}, Questions=9)
-    kept = from_record(Reading, to_record(before))
+    kept = from_record(WaitTotals, to_record(before))
     found = compare(kept, after)
     assert found == compare(before, after)
-    assert from_record(Comparison, to_record(found)) == found
+    assert from_record(WaitComparison, to_record(found)) == found
 
 
 @pytest.mark.parametrize(("flavor", "version"), VERSIONS)
@@ -203,7 +203,7 @@ def test_lock_that_was_free_is_no_contention() -> None:
     assert is_contention(WaitShare(CACHE, 100_000, 0.8, 0.4))
 
 
-def named(found: Comparison) -> list[tuple[WaitClass, float | None]]:
+def named(found: WaitComparison) -> list[tuple[WaitClass, float | None]]:
     return [(one.kind, one.share) for one in contentions(found)]
 
 
@@ -214,14 +214,14 @@ def test_classes_are_named_by_their_sum() -> None:
         WaitShare(CACHE, 100, 0.4, 0.04),
         WaitShare("wait/synch/mutex/innodb/trx_mutex", 10**9, 5, 0.5),
     )
-    assert named(Comparison(waits, elapsed_seconds=10, active_seconds=10)) == [
+    assert named(WaitComparison(waits, elapsed_seconds=10, active_seconds=10)) == [
         (WaitClass.DATA_DICTIONARY, pytest.approx(0.07))
     ]
 
 
 def test_counters_name_the_caches_without_waits() -> None:
     counters = {"Table_open_cache_misses": 5000, "Table_open_cache_hits": 5000, "Opened_table_definitions": 3000}
-    found = contentions(Comparison(elapsed_seconds=10, counters=counters))
+    found = contentions(WaitComparison(elapsed_seconds=10, counters=counters))
     assert {one.kind: one.evidence for one in found} == {
         WaitClass.TABLE_CACHE: {"misses_per_second": 500, "miss_share": 0.5},
         WaitClass.DATA_DICTIONARY: {"opened_definitions_per_second": 300},
@@ -238,4 +238,4 @@ def test_counters_name_the_caches_without_waits() -> None:
     ],
 )
 def test_few_misses_are_not_named(counters: dict[str, int]) -> None:
-    assert contentions(Comparison(elapsed_seconds=10, counters=counters)) == ()
+    assert contentions(WaitComparison(elapsed_seconds=10, counters=counters)) == ()

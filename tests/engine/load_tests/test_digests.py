@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.digest_template import LIST_LENGTH, Template, template_of
 from dbops.engine.load_tests.digest_text import is_cut, tokens_of, without_schema
 from dbops.engine.load_tests.digests import (
@@ -26,23 +26,23 @@ from dbops.engine.load_tests.workload import Profile, Workload
 
 INT = 2**31 - 1
 TABLES = (
-    Table(
+    TableColumns(
         "Orders",
         (
-            Column("id", Kind.NUMBER, INT, is_unique=True, is_counter=True),
-            Column("code", Kind.BYTES, 8, is_unique=True),
-            Column("status", Kind.BYTES, 20),
-            Column("at", Kind.TEXT),
-            Column("size", Kind.NUMBER, INT, is_generated=True),
-            Column("place", Kind.OTHER),
+            Column("id", ColumnKind.NUMBER, INT, is_unique=True, is_counter=True),
+            Column("code", ColumnKind.BYTES, 8, is_unique=True),
+            Column("status", ColumnKind.BYTES, 20),
+            Column("at", ColumnKind.TEXT),
+            Column("size", ColumnKind.NUMBER, INT, is_generated=True),
+            Column("place", ColumnKind.OTHER),
         ),
     ),
-    Table(
+    TableColumns(
         "notes",
         (
-            Column("id", Kind.NUMBER, INT, is_unique=True),
-            Column("order_id", Kind.NUMBER, INT),
-            Column("body", Kind.BYTES),
+            Column("id", ColumnKind.NUMBER, INT, is_unique=True),
+            Column("order_id", ColumnKind.NUMBER, INT),
+            Column("body", ColumnKind.BYTES),
         ),
     ),
 )
@@ -302,7 +302,7 @@ def test_host_gets_the_needed_columns_only() -> None:
 
 
 def test_names_are_quoted_on_the_host() -> None:
-    odd = Table("a`; DROP", (Column("b`", Kind.BYTES),))
+    odd = TableColumns("a`; DROP", (Column("b`", ColumnKind.BYTES),))
     reading = SourceDigests(
         "s`x", total=1, digests=(Digest("SELECT * FROM `a``; DROP` WHERE `b``` = ?", 1),), tables=(odd,)
     )

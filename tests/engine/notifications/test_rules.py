@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from dbops.engine.notifications.events import EVENTS, EventSeverity
-from dbops.engine.notifications.rules import Digest, Rule, check_events, due
+from dbops.engine.notifications.rules import DigestInterval, Rule, check_events, due
 
 BERLIN = ZoneInfo("Europe/Berlin")
 INFO, WARNING, CRITICAL = EVENTS["rebuild.done"], EVENTS["cluster.short"], EVENTS["backup.missed"]
@@ -49,8 +49,8 @@ def test_quiet_hours_hold_until_their_end(quiet: tuple[time, time] | None, now: 
     assert (found.at, found.is_held) == (at(until or now), until is not None)
 
 
-@pytest.mark.parametrize("digest", Digest)
-def test_critical_event_waits_for_nothing(digest: Digest) -> None:
+@pytest.mark.parametrize("digest", DigestInterval)
+def test_critical_event_waits_for_nothing(digest: DigestInterval) -> None:
     now = at("2026-07-01 23:30")
     found = due(Rule(ALL, quiet=NIGHT, digest=digest), CRITICAL, now, BERLIN)
     assert (found.at, found.is_held) == (now, False)
@@ -59,25 +59,25 @@ def test_critical_event_waits_for_nothing(digest: Digest) -> None:
 @pytest.mark.parametrize(
     ("digest", "now", "then"),
     [
-        (Digest.HOURLY, "2026-07-01 10:15", "2026-07-01 11:00"),
-        (Digest.HOURLY, "2026-07-01 11:00", "2026-07-01 12:00"),
-        (Digest.DAILY, "2026-07-01 05:59", "2026-07-01 06:00"),
-        (Digest.DAILY, "2026-07-01 06:00", "2026-07-02 06:00"),
-        (Digest.DAILY, "2026-10-24 10:00", "2026-10-25 07:00"),
+        (DigestInterval.HOURLY, "2026-07-01 10:15", "2026-07-01 11:00"),
+        (DigestInterval.HOURLY, "2026-07-01 11:00", "2026-07-01 12:00"),
+        (DigestInterval.DAILY, "2026-07-01 05:59", "2026-07-01 06:00"),
+        (DigestInterval.DAILY, "2026-07-01 06:00", "2026-07-02 06:00"),
+        (DigestInterval.DAILY, "2026-10-24 10:00", "2026-10-25 07:00"),
     ],
 )
-def test_digest_is_sent_at_its_time(digest: Digest, now: str, then: str) -> None:
+def test_digest_is_sent_at_its_time(digest: DigestInterval, now: str, then: str) -> None:
     found = due(Rule(ALL, digest=digest), WARNING, at(now), BERLIN)
     assert (found.at, found.is_held) == (at(then), True)
 
 
 def test_digest_in_quiet_hours_follows_after_them() -> None:
-    found = due(Rule(ALL, digest=Digest.HOURLY, quiet=NIGHT), INFO, at("2026-07-01 20:30"), BERLIN)
+    found = due(Rule(ALL, digest=DigestInterval.HOURLY, quiet=NIGHT), INFO, at("2026-07-01 20:30"), BERLIN)
     assert (found.at, found.is_held) == (at("2026-07-02 05:00"), True)
 
 
 def test_report_is_in_no_digest_and_respects_quiet_hours() -> None:
-    rule = Rule(ALL, digest=Digest.DAILY, quiet=NIGHT)
+    rule = Rule(ALL, digest=DigestInterval.DAILY, quiet=NIGHT)
     assert due(rule, EVENTS["report.weekly"], at("2026-07-01 09:00"), BERLIN).at == at("2026-07-01 09:00")
     assert due(rule, EVENTS["report.weekly"], at("2026-07-01 23:00"), BERLIN).at == at("2026-07-02 05:00")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from dbops.engine.facts.instance import Attached, Client, ConfigFacts, InstanceFacts, Problem, ServerFacts
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, InstanceFacts, ProbeProblem, ServerFacts
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from tests.engine import builders
 
@@ -115,8 +115,8 @@ class World:
             datadir=self._datadir_facts(machine, member.datadir) if machine else None,
             config=self._config(machine, member) if machine else None,
             server=self._server_facts(server, answering) if server and answering else None,
-            host_problem=None if machine else Problem("ssh.unreachable", "no answer, or another key"),
-            server_problem=None if server else Problem("mysql.unreachable", "no answer"),
+            host_problem=None if machine else ProbeProblem("ssh.unreachable", "no answer, or another key"),
+            server_problem=None if server else ProbeProblem("mysql.unreachable", "no answer"),
         )
 
     def _host_facts(self, machine: Machine, member: KnownInstance, number: int) -> Any:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck, Tool
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, ProbeProblem, StatementCheck, Tool
 from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.states import Severity
@@ -50,7 +50,7 @@ def test_findings_have_advice_when_not_ok() -> None:
 
 
 def down(number: int) -> object:
-    return facts(number, server=None, server_problem=Problem("mysql.unreachable", "Connection refused"))
+    return facts(number, server=None, server_problem=ProbeProblem("mysql.unreachable", "Connection refused"))
 
 
 def config(number: int, **changes: object) -> ConfigFacts:
@@ -70,7 +70,7 @@ CASES = [
                 "replica-1",
                 "replica",
                 13,
-                facts=facts(13, host=None, host_problem=Problem("ssh.unreachable", "timed out")),
+                facts=facts(13, host=None, host_problem=ProbeProblem("ssh.unreachable", "timed out")),
             )
         ),
     ),
@@ -354,7 +354,7 @@ def test_plan_is_possible_when_the_target_is_down() -> None:
 
 def test_checks_invent_nothing_about_a_host_that_was_not_read() -> None:
     """Without sudo (``requiretty``), nothing of the host is known; with a stopped server, nothing of the server either."""
-    problem = Problem("ssh.sudo_refused", "sudo: you must have a tty to run sudo")
+    problem = ProbeProblem("ssh.sudo_refused", "sudo: you must have a tty to run sudo")
     unread = facts(13, host=None, datadir=None, config=None, server=None, host_problem=problem, server_problem=problem)
     found = run_checks(inputs(target=member("replica-1", "replica", 13, facts=unread)))
     refused = {finding.code: finding.seen for finding in found if finding.severity is REFUSAL}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import PageWrites, Problem, RunTimeSetting
+from dbops.engine.facts.instance import PageWrites, ProbeProblem, RunTimeSetting
 from dbops.engine.facts.storage import StorageFacts, StorageLayer
 from dbops.engine.methods import METHODS
 from dbops.engine.planning.checks.doublewrite import CHECKS, after_rebuild, doublewrite_is_known
@@ -22,7 +22,7 @@ DIRECT = PageWrites("O_DIRECT")
 
 def target(options: dict[str, str] | None = None, **of_server: Any) -> KnownInstance:
     running = server(13, page_writes=DIRECT, **of_server) if of_server else None
-    problem = None if running else Problem("mysql.unreachable", "Connection refused")
+    problem = None if running else ProbeProblem("mysql.unreachable", "Connection refused")
     known = facts(
         13,
         server=running,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.facts.server_kind import GALERA, GROUP_REPLICATION, MemberGroup, ServerKind
 from dbops.engine.methods import METHODS
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
@@ -40,7 +40,7 @@ def primary_with(**changes: Any) -> KnownInstance:
 
 
 def down(**changes: Any) -> KnownInstance:
-    problem = Problem("mysql.unreachable", "refused")
+    problem = ProbeProblem("mysql.unreachable", "refused")
     return member("replica-1", "replica", 13, facts=facts(13, server=None, server_problem=problem, **changes))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.planning.plan_diff import PlanChange, ShownPlan, Unit, changes
+from dbops.engine.planning.plan_diff import ChangeFormat, PlanChange, ShownPlan, changes
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand
 from dbops.engine.states import Severity
 from tests.engine.builders import GIB, NOW, datadir, facts, inputs, link, member, server, source_with, target_with
@@ -67,7 +67,7 @@ def test_changes_have_then_and_now(plan: Plan) -> None:
     identity = found["target.datadir_identity"]
     assert (identity.then, identity.now, identity.counts) == ("13:1", "99:1", True)
     assert found["target.datadir"].now == "/data/mysql"
-    command = next(change for change in found.values() if change.unit is Unit.COMMAND)
+    command = next(change for change in found.values() if change.unit is ChangeFormat.COMMAND)
     assert "/var/lib/mysql" in str(command.then)
     assert "/data/mysql" in str(command.now)
 

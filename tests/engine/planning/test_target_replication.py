@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import Problem, RunTimeSetting, from_record, to_record
+from dbops.engine.facts.instance import ProbeProblem, RunTimeSetting, from_record, to_record
 from dbops.engine.facts.stored_data import LoadedPlugin, StoredData
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication
@@ -57,7 +57,7 @@ def test_changed_account_and_source_are_named() -> None:
 
 def test_last_reading_counts_while_the_server_is_down() -> None:
     silent = facts(
-        13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=(link(options=TLS),)
+        13, server=None, server_problem=ProbeProblem("mysql.unreachable", "gone"), replication_seen=(link(options=TLS),)
     )
     kept = kept_of(inputs(target=member("replica-1", "replica", 13, facts=silent)))
     assert kept.is_last_known
@@ -91,7 +91,7 @@ def test_plan_survives_its_record() -> None:
 def test_several_connections_are_refused() -> None:
     two = (link(channel="main"), link(channel="erp"))
     assert severities(inputs(target=target_with(replication=two)), "target.sources") == {Severity.REFUSAL}
-    silent = facts(13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=two)
+    silent = facts(13, server=None, server_problem=ProbeProblem("mysql.unreachable", "gone"), replication_seen=two)
     down = inputs(target=member("replica-1", "replica", 13, facts=silent))
     assert severities(down, "target.sources") == {Severity.REFUSAL}
     never = inputs(target=member("replica-1", "replica", 13, facts=replace(silent, replication_seen=None)))

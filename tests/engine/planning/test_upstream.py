@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.facts.stored_data import StoredData
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.upstream import intermediate_of
@@ -101,7 +101,7 @@ def test_target_stays_at_the_primary_where_the_intermediate_replica_is_unfit(of:
 
 
 def test_intermediate_replica_of_another_cluster_or_without_answer_is_unfit() -> None:
-    silent = facts(14, server=None, server_problem=Problem("mysql.unreachable", "gone"))
+    silent = facts(14, server=None, server_problem=ProbeProblem("mysql.unreachable", "gone"))
     for other in (
         member("replica-2", "replica", 14, address="10.0.0.14", cluster="other", facts=facts(14, server=server(14))),
         member("replica-2", "replica", 14, address="10.0.0.14", facts=silent),

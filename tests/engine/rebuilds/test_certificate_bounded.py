@@ -12,7 +12,7 @@ from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, Bounded, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table, open_tables
 from dbops.engine.rebuilds.steps.certify import looks, reference, step
-from dbops.engine.rebuilds.steps.certify.rounds import Round
+from dbops.engine.rebuilds.steps.certify.rounds import ComparisonRound
 from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from tests.engine.rebuilds.test_certificate import MARIADB, Answers, at
@@ -85,7 +85,7 @@ def a_round(server: Database, names: list[str], *, large: bool, full: bool) -> t
     state |= {"again": [], "fraction": 0.5}
     record: dict[str, Any] = {"rows": {"tables": 0, "count": 0, "ranges": 0}}
     run = running(lambda: server, full_certificate=full)
-    return Round(run, record, state, server, server, 5.0), record
+    return ComparisonRound(run, record, state, server, server, 5.0), record
 
 
 def data(names: list[str], key: bool, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.certificate.ranges import Range
 from dbops.engine.rebuilds.certificate.record import RECORD, REST
 from dbops.engine.rebuilds.certificate.rows import Compared
 from dbops.engine.rebuilds.steps.certify import continued, rows
-from dbops.engine.rebuilds.steps.certify.rounds import Round
+from dbops.engine.rebuilds.steps.certify.rounds import ComparisonRound
 from tests.engine.rebuilds.test_certificate import Answers
 from tests.engine.rebuilds.test_certificate_bounded import compared, data, running
 
@@ -103,7 +103,7 @@ def test_full_reads_a_part_of_each_large_table_first_and_counts_no_row_twice() -
     tables = [["a", "t"], ["a", "u"]]
     state = {"small": None, "large": list(tables), "whole": list(tables), "sampled": {}, "at": None, "again": []}
     state["fraction"] = 0.5
-    work = Round(run, record, state, server, server, 5.0)  # type: ignore[arg-type]
+    work = ComparisonRound(run, record, state, server, server, 5.0)  # type: ignore[arg-type]
     assert work._large()
     sampled = dict(record["rows"])
     assert work._whole()

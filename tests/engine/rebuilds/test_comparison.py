@@ -1,7 +1,14 @@
 """The summary of a rebuild that has ended: measured times, and nothing that was not measured."""
 
 from dbops.engine.methods import FOLLOW_UPS, METHODS
-from dbops.engine.rebuilds.comparison import EVIDENCE_OF_STEPS, Comparison, Dumps, PastCopy, StepComparison, dumps_of
+from dbops.engine.rebuilds.comparison import (
+    EVIDENCE_OF_STEPS,
+    Dumps,
+    PastCopy,
+    RebuildComparison,
+    StepComparison,
+    dumps_of,
+)
 from dbops.engine.states import StepState
 
 
@@ -10,8 +17,8 @@ def step(name: str = "stream", state: StepState = StepState.DONE, **values: floa
     return StepComparison(name, "Title", state, **given)
 
 
-def comparison(*steps: StepComparison, others: tuple[PastCopy, ...] = ()) -> Comparison:
-    return Comparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
+def comparison(*steps: StepComparison, others: tuple[PastCopy, ...] = ()) -> RebuildComparison:
+    return RebuildComparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
 
 
 def test_comparison_has_an_expectation_only_when_every_step_was_predicted() -> None:

@@ -7,7 +7,7 @@ import pytest
 from dbops.engine.schedule.backup_windows import Basis, Duration, Prediction, spell
 from dbops.engine.schedule.blocker import BlockerKind, Timing
 from dbops.engine.schedule.snapshot import ClusterSnapshot, MaintenanceWindow
-from dbops.engine.schedule.start_option_keys import Problem, StartMode, StartOption, moment_key, moment_of
+from dbops.engine.schedule.start_option_keys import StartMode, StartOption, UnavailableCause, moment_key, moment_of
 from dbops.engine.schedule.start_options import chosen_option
 from dbops.engine.states import RunBy
 from tests.engine.by_name import start_options
@@ -79,14 +79,14 @@ def test_before_and_after_tonights_window() -> None:
 @pytest.mark.parametrize(
     ("there", "why"),
     [
-        ({"windows": (window(2),)}, Problem.TOO_SHORT),
-        ({"windows": (window(4),), "jobs": (rebuild(),)}, Problem.TOO_LATE),
-        ({"windows": (window(4),), "jobs": (rebuild(duration=None),)}, Problem.NO_START),
-        ({"windows": (window(5),), "prediction": Prediction(None, "none")}, Problem.NO_DURATION),
-        ({"windows": (window(5),), "machines": machines(problem="down")}, Problem.BLOCKED),
+        ({"windows": (window(2),)}, UnavailableCause.TOO_SHORT),
+        ({"windows": (window(4),), "jobs": (rebuild(),)}, UnavailableCause.TOO_LATE),
+        ({"windows": (window(4),), "jobs": (rebuild(duration=None),)}, UnavailableCause.NO_START),
+        ({"windows": (window(5),), "prediction": Prediction(None, "none")}, UnavailableCause.NO_DURATION),
+        ({"windows": (window(5),), "machines": machines(problem="down")}, UnavailableCause.BLOCKED),
     ],
 )
-def test_why_not_before_the_window(there: dict[str, Any], why: Problem) -> None:
+def test_why_not_before_the_window(there: dict[str, Any], why: UnavailableCause) -> None:
     found = offered(snapshot(**there))[StartMode.BEFORE_WINDOW]
     assert (found.is_possible, found.problem) == (False, why)
     assert found.reason
@@ -101,7 +101,7 @@ def test_reason_names_the_time_left_and_the_p90_when_the_window_is_too_near() ->
 def test_start_options_refuse_after_a_window_of_unknown_length() -> None:
     found = offered(snapshot(windows=(window(2, duration=None),)))[StartMode.AFTER_WINDOW]
     assert not found.is_possible
-    assert (found.problem, found.not_before) == (Problem.NO_WINDOW_END, None)
+    assert (found.problem, found.not_before) == (UnavailableCause.NO_WINDOW_END, None)
 
 
 def test_windows_of_other_instances_and_of_other_days_are_not_gone_round() -> None:
@@ -127,14 +127,14 @@ def test_start_options_refuse_stop_run_when_something_else_blocks() -> None:
     seen = snapshot(jobs=(backup(), rebuild("replica-3", "replica-1", duration=Duration(9 * HOUR, 9 * HOUR, 1))))
     found = offered(seen, stoppable={7})[StartMode.STOP_RUN]
     assert not found.is_possible
-    assert found.problem is Problem.BUSY
+    assert found.problem is UnavailableCause.BUSY
     assert [(item.rebuild, item.instance) for item in found.blockers] == [(4, "replica-1")]
     assert found.reason == found.blockers[0].text
 
 
 def test_stop_run_repeats_only_a_run_with_a_schedule() -> None:
     found = offered(snapshot(jobs=(backup(schedule=""),)), stoppable={7})[StartMode.STOP_RUN]
-    assert (found.is_possible, found.problem) == (False, Problem.NO_SCHEDULE)
+    assert (found.is_possible, found.problem) == (False, UnavailableCause.NO_SCHEDULE)
 
 
 def test_start_options_offer_only_another_source_when_blocked() -> None:
@@ -142,7 +142,10 @@ def test_start_options_offer_only_another_source_when_blocked() -> None:
     found = offered(seen)
     assert {way for way, choice in found.items() if choice.is_possible} == {StartMode.ELSEWHERE}
     soon = found[StartMode.SOON]
-    assert (soon.problem, [item.kind for item in soon.blockers]) == (Problem.BLOCKED, [BlockerKind.SOURCE_DOWN])
+    assert (soon.problem, [item.kind for item in soon.blockers]) == (
+        UnavailableCause.BLOCKED,
+        [BlockerKind.SOURCE_DOWN],
+    )
     assert soon.blockers[0].reason in soon.reason
 
 
@@ -210,8 +213,10 @@ def test_start_option_at_a_time_within_a_backup_waits_for_its_end() -> None:
     assert times(found)[:2] == (hours(7), hours(9))
 
 
-@pytest.mark.parametrize(("number", "why"), [(-1, Problem.PASSED), (0, Problem.PASSED), (31, Problem.TOO_FAR)])
-def test_start_option_at_a_time_must_be_near_and_ahead(number: float, why: Problem) -> None:
+@pytest.mark.parametrize(
+    ("number", "why"), [(-1, UnavailableCause.PASSED), (0, UnavailableCause.PASSED), (31, UnavailableCause.TOO_FAR)]
+)
+def test_start_option_at_a_time_must_be_near_and_ahead(number: float, why: UnavailableCause) -> None:
     found = offered(snapshot(), moment=hours(number))[StartMode.AT]
     assert (found.is_possible, found.problem) == (False, why)
 

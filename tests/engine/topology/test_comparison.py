@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts.instance import Attached, Problem
+from dbops.engine.facts.instance import Attached, ProbeProblem
 from dbops.engine.planning.checks.topology import topology_is_as_stored
 from dbops.engine.states import Severity
 from dbops.engine.topology.comparison import Judgement, compare
@@ -39,7 +39,7 @@ def stored(name: str, **changes: Any) -> StoredInstance:
 
 def unread(name: str, *, answers: bool = True) -> StoredInstance:
     """Return an instance whose server did not answer; without ``answers`` it was last read long ago."""
-    problem = Problem("mysql.unreachable", "Connection refused")
+    problem = ProbeProblem("mysql.unreachable", "Connection refused")
     facts = replace(builders.facts(NUMBERS[name]), server=None, server_problem=problem)
     if not answers:
         facts = builders.facts(NUMBERS[name], observed_at=NOW - timedelta(hours=1))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.instance import ProbeProblem
 from dbops.engine.facts.server_kind import GALERA, MemberGroup, ServerKind
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node, ReplicationLink, Silent
@@ -70,7 +70,7 @@ PRIMARY, REPLICA, BACKUP = Role.PRIMARY, Role.REPLICA, Role.BACKUP
         ),
         pytest.param([node("r", "elsewhere")], {"r": REPLICA}, id="a source that was not looked at"),
         pytest.param(
-            [node("r", "p"), node("p", problem=Problem("x", "denied"), links=None)],
+            [node("r", "p"), node("p", problem=ProbeProblem("x", "denied"), links=None)],
             {"r": REPLICA, "p": None},
             id="no login",
         ),
@@ -127,7 +127,7 @@ def worlds(draw: st.DrawFn) -> list[Node]:
             "hostname": draw(st.sampled_from(["db", "backup", "", "db.x"])),
         }
         if draw(st.integers(0, 5)) == 0:
-            values |= {"problem": Problem("x", "denied"), "links": None}
+            values |= {"problem": ProbeProblem("x", "denied"), "links": None}
         found.append(node(key, *sources, **values))
     return found
 

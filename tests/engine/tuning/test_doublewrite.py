@@ -13,8 +13,8 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.tuning.doublewrite import (
     Attestation,
     DoublewriteAdvice,
+    DoublewriteVerdict,
     Standing,
-    Verdict,
     how_to_set,
     judge_doublewrite,
     repairs,
@@ -81,7 +81,7 @@ def test_doublewrite_is_kept_with_the_layer_that_decides(
     storage: StorageFacts | None, server: dict[str, Any], layer: str
 ) -> None:
     advice = judged(storage, **server)
-    assert advice.verdict is Verdict.KEEP
+    assert advice.verdict is DoublewriteVerdict.KEEP
     assert advice.decides is not None
     assert advice.decides.code == layer
     assert not advice.may_be_off
@@ -108,7 +108,7 @@ TO_ATTEST = [
 @pytest.mark.parametrize("storage", TO_ATTEST)
 def test_promise_has_to_be_attested(storage: StorageFacts) -> None:
     advice = judged(storage)
-    assert (advice.verdict, advice.decides, advice.may_be_off) == (Verdict.ATTEST, None, False)
+    assert (advice.verdict, advice.decides, advice.may_be_off) == (DoublewriteVerdict.ATTEST, None, False)
     attested = judged(storage, Attestation("cloud", advice.storage))
     assert (attested.standing, attested.may_be_off) == (Standing.VALID, True)
 
@@ -116,8 +116,8 @@ def test_promise_has_to_be_attested(storage: StorageFacts) -> None:
 def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
     card, none = below(disk("sfdv0n1", 0, "CSD-3310")), replace(DIRECT, doublewritten=0)
     for setting in ("ON", "fast"):
-        assert judged(card, page_writes=none, setting=setting).verdict is Verdict.SAFE
-    assert judged(card, page_writes=replace(none, pages=ENOUGH_PAGES)).verdict is Verdict.SAFE
+        assert judged(card, page_writes=none, setting=setting).verdict is DoublewriteVerdict.SAFE
+    assert judged(card, page_writes=replace(none, pages=ENOUGH_PAGES)).verdict is DoublewriteVerdict.SAFE
     rulings = {row.code: row.ruling for row in judged(card, page_writes=none).layers}
     assert rulings == {
         "server": Ruling.FITS,
@@ -140,7 +140,7 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
         (below(disk()), {"page_writes": none}),
         (replace(below(kind="zfs"), device="sfdv0n1"), {"page_writes": none}),  # a pool with that name
     ):
-        assert judged(storage, **server).verdict is not Verdict.SAFE
+        assert judged(storage, **server).verdict is not DoublewriteVerdict.SAFE
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_files_outside_the_data_directory_are_unknown(server: dict[str, Any], fi
         attested = Attestation("cloud", storage_of(found))
         advice = judge_doublewrite("replica-1", {"replica-1": found}, attested, TODAY)
         assert advice is not None
-        assert (advice.verdict, advice.decides.code, advice.may_be_off) == (Verdict.KEEP, "files", False)  # type: ignore[union-attr]
+        assert (advice.verdict, advice.decides.code, advice.may_be_off) == (DoublewriteVerdict.KEEP, "files", False)  # type: ignore[union-attr]
 
 
 def test_links_that_are_no_data_do_not_matter() -> None:
@@ -195,7 +195,7 @@ def test_links_that_are_no_data_do_not_matter() -> None:
     found = replace(found, datadir=replace(found.datadir, stored=StoredFiles(links=links)))  # type: ignore[type-var]
     advice = judge_doublewrite("replica-1", {"replica-1": found}, None, TODAY)
     assert advice is not None
-    assert advice.verdict is Verdict.ATTEST
+    assert advice.verdict is DoublewriteVerdict.ATTEST
 
 
 def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> None:
@@ -228,7 +228,7 @@ def test_attestation_is_void_on_another_machine() -> None:
     ):
         advice = judge_doublewrite("replica-1", {"replica-1": replace(here, host=host)}, attested, TODAY)
         assert advice is not None
-        assert (advice.verdict, advice.standing) == (Verdict.ATTEST, standing)
+        assert (advice.verdict, advice.standing) == (DoublewriteVerdict.ATTEST, standing)
         assert advice.may_be_off is (standing is Standing.VALID)
 
 

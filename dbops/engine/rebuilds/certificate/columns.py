@@ -30,7 +30,7 @@ SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComparedProperty:
     """One property: its name in a sentence, its expression, and the version from which on a flavor has it; ``None``: never."""
 
     name: str
@@ -44,17 +44,17 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ObjectKind:
     """Columns or indexes. ``same``: properties that all versions write alike; ``exact``: those of servers of one version."""
 
     noun: str
     view: str
     name: str
     count: str
-    same: tuple[Part, ...]
-    exact: tuple[Part, ...]
+    same: tuple[ComparedProperty, ...]
+    exact: tuple[ComparedProperty, ...]
 
-    def parts(self, flavor: Flavor, *, exact: bool) -> tuple[Part, ...]:
+    def parts(self, flavor: Flavor, *, exact: bool) -> tuple[ComparedProperty, ...]:
         return tuple(part for part in (*self.same, *(self.exact if exact else ())) if part.is_known_to(flavor))
 
     def statement(self, flavor: Flavor, *, exact: bool) -> str:
@@ -79,43 +79,47 @@ class Kind:
         )
 
 
-POSITION = Part("position", "ORDINAL_POSITION")
-COLUMN = Kind(
+POSITION = ComparedProperty("position", "ORDINAL_POSITION")
+COLUMN = ObjectKind(
     noun="column",
     view="COLUMNS",
     name="COLUMN_NAME",
     count="COUNT(*)",
-    same=(POSITION, Part("nullability", "IS_NULLABLE"), Part("type", DATA_TYPE)),
+    same=(POSITION, ComparedProperty("nullability", "IS_NULLABLE"), ComparedProperty("type", DATA_TYPE)),
     exact=(
-        Part("full type", TYPE),
-        Part("default", "COLUMN_DEFAULT"),
-        Part("character set", "CHARACTER_SET_NAME"),
-        Part("collation", "COLLATION_NAME"),
-        Part("extra", "EXTRA"),
-        Part("expression", "GENERATION_EXPRESSION"),
-        Part("reference system", "SRS_ID", mariadb=None, mysql=(8, 0, 3)),
+        ComparedProperty("full type", TYPE),
+        ComparedProperty("default", "COLUMN_DEFAULT"),
+        ComparedProperty("character set", "CHARACTER_SET_NAME"),
+        ComparedProperty("collation", "COLLATION_NAME"),
+        ComparedProperty("extra", "EXTRA"),
+        ComparedProperty("expression", "GENERATION_EXPRESSION"),
+        ComparedProperty("reference system", "SRS_ID", mariadb=None, mysql=(8, 0, 3)),
     ),
 )
-INDEX = Kind(
+INDEX = ObjectKind(
     noun="index",
     view="STATISTICS",
     name="INDEX_NAME",
     count="COUNT(DISTINCT INDEX_NAME)",
-    same=(Part("place", "SEQ_IN_INDEX"), Part("column", "COLUMN_NAME"), Part("repeated values", "NON_UNIQUE")),
+    same=(
+        ComparedProperty("place", "SEQ_IN_INDEX"),
+        ComparedProperty("column", "COLUMN_NAME"),
+        ComparedProperty("repeated values", "NON_UNIQUE"),
+    ),
     exact=(
-        Part("prefix", "SUB_PART"),
-        Part("type", "INDEX_TYPE"),
-        Part("order", "COLLATION"),
-        Part("visible", "IS_VISIBLE", mariadb=None, mysql=(8, 0, 0)),
-        Part("ignored", "IGNORED", mariadb=(10, 6, 0), mysql=None),
-        Part("expression", "EXPRESSION", mariadb=None, mysql=(8, 0, 13)),
+        ComparedProperty("prefix", "SUB_PART"),
+        ComparedProperty("type", "INDEX_TYPE"),
+        ComparedProperty("order", "COLLATION"),
+        ComparedProperty("visible", "IS_VISIBLE", mariadb=None, mysql=(8, 0, 0)),
+        ComparedProperty("ignored", "IGNORED", mariadb=(10, 6, 0), mysql=None),
+        ComparedProperty("expression", "EXPRESSION", mariadb=None, mysql=(8, 0, 13)),
     ),
 )
 KINDS = (COLUMN, INDEX)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SchemaDigests:
     """The digests of all tables (and views), and how many columns and indexes they have."""
 
     digests: Mapping[Table, str]
@@ -130,7 +134,7 @@ def prepare(database: Database, flavor: Flavor) -> None:
         database.execute(SHOW_KEYS)
 
 
-def read_shape(database: Database, flavor: Flavor, *, exact: bool) -> Shape:
+def read_shape(database: Database, flavor: Flavor, *, exact: bool) -> SchemaDigests:
     """Read columns and indexes, in one statement each.
 
     Args:
@@ -147,7 +151,7 @@ def read_shape(database: Database, flavor: Flavor, *, exact: bool) -> Shape:
             table = Table(str(row["s"]), str(row["n"]))
             digests[table] = f"{digests.get(table, '')} {kind.noun} {row['r']} {row['x']}"
         counts[kind.noun] = sum(int(row["c"]) for row in rows)
-    return Shape(digests, counts)
+    return SchemaDigests(digests, counts)
 
 
 def changes(
@@ -157,7 +161,7 @@ def changes(
     table: Table,
     *,
     exact: bool,
-    kinds: tuple[Kind, ...] = KINDS,
+    kinds: tuple[ObjectKind, ...] = KINDS,
 ) -> list[str]:
     """Return how the columns and indexes of a table on the target differ, one text each. Raises as ``Database.query``."""
     found = []

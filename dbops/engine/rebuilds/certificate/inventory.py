@@ -11,7 +11,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
-from dbops.engine.rebuilds.certificate.columns import USERS, Shape, prepare, read_shape
+from dbops.engine.rebuilds.certificate.columns import USERS, SchemaDigests, prepare, read_shape
 from dbops.engine.rebuilds.certificate.openable import Table
 
 #: Columns of grant tables that no one chose: who granted when, and with which server.
@@ -156,7 +156,7 @@ def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventor
     return Inventory(objects, hidden, shape.counts, shaped, shapes)
 
 
-def _shape(database: Database, flavor: Flavor, scope: Scope, hidden: dict[str, str]) -> Shape:
+def _shape(database: Database, flavor: Flavor, scope: Scope, hidden: dict[str, str]) -> SchemaDigests:
     """Read columns and indexes last: so many tables that it takes too long hide nothing else."""
     try:
         return read_shape(database, flavor, exact=scope.is_exact)
@@ -166,7 +166,7 @@ def _shape(database: Database, flavor: Flavor, scope: Scope, hidden: dict[str, s
         if not took_too_long(error):
             raise
         hidden["columns and indexes"] = TOO_LONG
-        return Shape({}, {})
+        return SchemaDigests({}, {})
 
 
 def digest(values: Mapping[str, Any]) -> str:

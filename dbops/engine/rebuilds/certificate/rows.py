@@ -71,7 +71,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ComparedColumn:
     """``kind``: its type without length. ``follows``: its values follow from others."""
 
     name: str
@@ -114,12 +114,14 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _column(text: str) -> Column:
+def _column(text: str) -> ComparedColumn:
     name, kind, charset, nullable, follows = text.split(":")
-    return Column(bytes.fromhex(name).decode(), kind.lower(), charset, nullable != "NO", follows == "1")
+    return ComparedColumn(bytes.fromhex(name).decode(), kind.lower(), charset, nullable != "NO", follows == "1")
 
 
-def _key(columns: Sequence[Column], indexes: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[tuple[str, ...], bool]:
+def _key(
+    columns: Sequence[ComparedColumn], indexes: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[tuple[str, ...], bool]:
     """Return the columns of the best index to divide rows by, and whether it is the primary key."""
     ordered = {one.name for one in columns if not one.is_nullable and one.kind in ORDERED and one.charset in CHARSETS}
     usable = {

@@ -25,7 +25,7 @@ class Schedule(Schema):
     next_due_at: datetime | None
 
 
-class Run(Schema):
+class RunOut(Schema):
     """One run of a backup, by dbops (``managed``) or seen on the host."""
 
     id: int
@@ -89,9 +89,9 @@ def schedule(row: BackupSchedule) -> Schedule:
     )
 
 
-def run(row: BackupRun) -> Run:
+def run(row: BackupRun) -> RunOut:
     """Return a run for an answer."""
-    return Run(
+    return RunOut(
         id=row.pk,
         instance=row.instance.name,
         cluster=row.instance.cluster.name,

@@ -60,7 +60,7 @@ class Decision(Given):
     reason: Text = ""
 
 
-class Command(Schema):
+class CommandOut(Schema):
     """One command of a plan, with secrets masked."""
 
     place: str
@@ -72,7 +72,7 @@ class PlannedStep(Schema):
 
     name: str
     title: str
-    commands: list[Command]
+    commands: list[CommandOut]
     predicted_seconds: float | None
     predicted_p90_seconds: float | None
 
@@ -220,7 +220,7 @@ def plan(found: Plan, options: StartOptions) -> PlanOut:
             PlannedStep(
                 name=step.name,
                 title=step.title,
-                commands=[Command(place=one.place, text=one.text) for one in step.commands],
+                commands=[CommandOut(place=one.place, text=one.text) for one in step.commands],
                 predicted_seconds=step.predicted_seconds,
                 predicted_p90_seconds=step.predicted_p90_seconds,
             )

@@ -188,7 +188,7 @@ class Relay:
         connection.close()
 
 
-class Busy:
+class ProcessorUse:
     """The share of a core that a process uses while the generator measures. Its lines say when it begins and ends."""
 
     def __init__(self, name: str, process: int) -> None:
@@ -219,7 +219,7 @@ class ServerSide(Relay):
     def __init__(self, path: str, process: int) -> None:
         super().__init__(0, 3)
         self.path, self.status = path, -1
-        self.busy = (Busy("relay-of-server", os.getpid()), Busy("ssh", process))
+        self.busy = (ProcessorUse("relay-of-server", os.getpid()), ProcessorUse("ssh", process))
 
     def run(self) -> int:
         try:
@@ -271,7 +271,7 @@ class GeneratorSide(Relay):
         self.listener.setblocking(False)
         self.all.register(self.listener.fileno(), select.EPOLLIN)
         self.opened, self.is_over = 0, False
-        self.busy = Busy("relay-of-generator", os.getpid())
+        self.busy = ProcessorUse("relay-of-generator", os.getpid())
         self.child = subprocess.Popen(
             command, stdin=3, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", preexec_fn=die_with_parent
         )

@@ -17,8 +17,13 @@ from dbops.engine.rebuilds.certificate.openable import Table
 from dbops.engine.rebuilds.certificate.record import RECORD, REST
 from dbops.engine.rebuilds.certificate.sizes import about_rows, comparable
 from dbops.engine.rebuilds.steps.certify.looks import listed
-from dbops.engine.rebuilds.steps.certify.reference import MAX_LAG_SECONDS, Reference, connect_to_target, reference_of
-from dbops.engine.rebuilds.steps.certify.rounds import ROUND_SECONDS, Round, leave_out, take_differing
+from dbops.engine.rebuilds.steps.certify.reference import (
+    MAX_LAG_SECONDS,
+    ReferenceServer,
+    connect_to_target,
+    reference_of,
+)
+from dbops.engine.rebuilds.steps.certify.rounds import ROUND_SECONDS, ComparisonRound, leave_out, take_differing
 from dbops.engine.rebuilds.steps.certify.rows import LISTED, identity_of, why_not
 from dbops.engine.rebuilds.steps.certify.snapshots import common_snapshot, replicate_again
 from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to
@@ -127,7 +132,7 @@ def _not_now(run: Run, target: Database) -> str:
 
 
 def _round(
-    run: Run, target: Database, reference: Reference, may_pause: Callable[[], str], pause_seconds: float
+    run: Run, target: Database, reference: ReferenceServer, may_pause: Callable[[], str], pause_seconds: float
 ) -> StepOutcome:
     record, state = _known(run, target, reference)
     if reason := may_pause():
@@ -140,7 +145,7 @@ def _round(
         record["compared_with"] = reference.party.name
         record["rows"].setdefault("from", position)
         record["rows"]["until"] = position
-        is_over = Round(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
+        is_over = ComparisonRound(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
     _note_differing(run, record, state)
     if not is_over or state["again"]:
         return StepOutcome(False, wait_seconds=pause_seconds)
@@ -150,7 +155,7 @@ def _round(
     return done()
 
 
-def _known(run: Run, target: Database, reference: Reference) -> tuple[dict[str, Any], dict[str, Any]]:
+def _known(run: Run, target: Database, reference: ReferenceServer) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the record and the state of the rounds; both begin with what the rebuild left."""
     state = run.checkpoint.get("certify.rows")
     if state is None:

@@ -10,7 +10,7 @@ from typing import Any
 from dbops.engine.phrases import joined, phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.steps.certify.reference import (
-    Reference,
+    ReferenceServer,
     has_reached,
     reached_by_reference,
     reached_by_target,
@@ -32,7 +32,7 @@ def settle(
     run: Run,
     key: str,
     target: Database,
-    reference: Reference,
+    reference: ReferenceServer,
     look: Callable[[], dict[str, str]],
     record: dict[str, Any],
 ) -> StepOutcome | dict[str, str]:
@@ -93,7 +93,7 @@ def listed(lines: list[str]) -> str:
     return joined(("; ".join(lines[:NAMED]), more), "")
 
 
-def _both_went_on(run: Run, state: dict[str, str], target: Database, reference: Reference) -> bool:
+def _both_went_on(run: Run, state: dict[str, str], target: Database, reference: ReferenceServer) -> bool:
     return has_reached(run, reached_by_target(run, target), state["reference"]) and has_reached(
         run, reached_by_reference(run, reference), state["target"]
     )

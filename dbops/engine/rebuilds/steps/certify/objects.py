@@ -19,7 +19,7 @@ from dbops.engine.rebuilds.certificate.inventory import (
 )
 from dbops.engine.rebuilds.certificate.openable import Table
 from dbops.engine.rebuilds.steps.certify.looks import LISTED, listed, settle
-from dbops.engine.rebuilds.steps.certify.reference import Reference, connect_to_source, filters_of, version_of
+from dbops.engine.rebuilds.steps.certify.reference import ReferenceServer, connect_to_source, filters_of, version_of
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome
 
 #: Tables whose columns are read to tell the difference, and differences of each in a sentence.
@@ -28,7 +28,7 @@ EXPLAINED, CHANGES = 10, 5
 SOURCE_SECONDS = 8.0
 
 
-def inventory(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+def inventory(run: Run, target: Database, reference: ReferenceServer, record: dict[str, Any]) -> StepOutcome | None:
     """Compare the objects of both servers.
 
     Raises:
@@ -82,7 +82,7 @@ def inventory(run: Run, target: Database, reference: Reference, record: dict[str
     return None
 
 
-def _scope(run: Run, target: Database, reference: Reference) -> Scope:
+def _scope(run: Run, target: Database, reference: ReferenceServer) -> Scope:
     left, right = (parse_version(version_of(database)) for database in (target, reference.database))
     return Scope(
         definitions=left[:2] == right[:2],
@@ -91,7 +91,9 @@ def _scope(run: Run, target: Database, reference: Reference) -> Scope:
     )
 
 
-def _how(run: Run, target: Database, reference: Reference, scope: Scope, changed: dict[str, Table]) -> dict[str, str]:
+def _how(
+    run: Run, target: Database, reference: ReferenceServer, scope: Scope, changed: dict[str, Table]
+) -> dict[str, str]:
     """Return how columns and indexes of the first changed tables differ."""
     found = {}
     for name, table in list(changed.items())[:EXPLAINED]:
@@ -108,7 +110,7 @@ def _how(run: Run, target: Database, reference: Reference, scope: Scope, changed
 
 
 def _indexed_as_source(
-    run: Run, target: Database, reference: Reference, scope: Scope, suspects: Mapping[str, Table]
+    run: Run, target: Database, reference: ReferenceServer, scope: Scope, suspects: Mapping[str, Table]
 ) -> set[str]:
     """Return the tables that differ from the primary's in indexes alone, and have the columns and indexes of the source.
 
@@ -139,7 +141,7 @@ def _indexed_as_source(
 def _accept(
     run: Run,
     target: Database,
-    reference: Reference,
+    reference: ReferenceServer,
     record: dict[str, Any],
     found: dict[str, str],
     indexed_as_source: set[str],

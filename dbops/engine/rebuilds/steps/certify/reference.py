@@ -21,7 +21,7 @@ MAX_LAG_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ReferenceServer:
     """The compared server. ``is_copied``: it is the copied one, so accounts of its own are the target's, too."""
 
     database: Database
@@ -32,7 +32,7 @@ class Reference:
 
 
 @contextmanager
-def reference_of(run: Run) -> Iterator[Reference]:
+def reference_of(run: Run) -> Iterator[ReferenceServer]:
     """Connect to the source if it answers and applies the primary's changes without a delay, else to the primary.
 
     Raises:
@@ -45,12 +45,12 @@ def reference_of(run: Run) -> Iterator[Reference]:
             if _follows(run, source):
                 flavor = _flavor(source, run)
                 bounded = Bounded(source, flavor, run.clock)
-                yield Reference(bounded, plan.source, flavor, plan.archive is None, False)
+                yield ReferenceServer(bounded, plan.source, flavor, plan.archive is None, False)
                 return
     with closing(run.primary.connect(READ_SECONDS)) as primary:
         flavor = _flavor(primary, run)
         bounded = Bounded(primary, flavor, run.clock)
-        yield Reference(bounded, plan.primary, flavor, is_primary and plan.archive is None, True)
+        yield ReferenceServer(bounded, plan.primary, flavor, is_primary and plan.archive is None, True)
 
 
 def _follows(run: Run, source: Database) -> bool:
@@ -64,7 +64,7 @@ def _follows(run: Run, source: Database) -> bool:
     return run.plan.uses_gtid or is_attached_to(link, run.plan.primary)
 
 
-def connect_again(run: Run, reference: Reference, longest: float = STATEMENT_SECONDS) -> Bounded:
+def connect_again(run: Run, reference: ReferenceServer, longest: float = STATEMENT_SECONDS) -> Bounded:
     """Open one more connection to the compared server, with ``longest`` seconds for a query; the caller closes it."""
     server = run.primary if reference.is_primary else run.source
     return Bounded(server.connect(READ_SECONDS), reference.flavor, run.clock, longest=longest)
@@ -88,7 +88,7 @@ def version_of(database: Database) -> str:
     return str(database.query("SELECT @@version AS version")[0]["version"])
 
 
-def filters_of(run: Run, target: Database, reference: Reference) -> str:
+def filters_of(run: Run, target: Database, reference: ReferenceServer) -> str:
     """Return the replication filters of either server, for a sentence; empty without any."""
     found = []
     for name, database, flavor in (
@@ -101,7 +101,7 @@ def filters_of(run: Run, target: Database, reference: Reference) -> str:
     return joined(found, "; ")
 
 
-def reached_by_reference(run: Run, reference: Reference) -> str:
+def reached_by_reference(run: Run, reference: ReferenceServer) -> str:
     """Return how far the compared server is; empty if that is unknown."""
     if run.plan.uses_gtid:
         executed, logged = read_position(reference.database, reference.flavor)

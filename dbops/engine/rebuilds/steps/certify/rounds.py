@@ -43,7 +43,7 @@ def take_differing(record: dict[str, Any], state: dict[str, Any]) -> list[dict[s
 
 
 @dataclass(slots=True)
-class Round:
+class ComparisonRound:
     """The comparisons at one position.
 
     ``state`` is plain data that the next round continues with: ``small`` is the last small table that was compared, ``sized``

@@ -8,15 +8,15 @@ from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.record import REST
 from dbops.engine.rebuilds.certificate.sizes import comparable, large_of
-from dbops.engine.rebuilds.steps.certify.reference import Reference, filters_of, version_of
-from dbops.engine.rebuilds.steps.certify.rounds import ROUND_SECONDS, TRIES, Round, leave_out, take_differing
+from dbops.engine.rebuilds.steps.certify.reference import ReferenceServer, filters_of, version_of
+from dbops.engine.rebuilds.steps.certify.rounds import ROUND_SECONDS, TRIES, ComparisonRound, leave_out, take_differing
 from dbops.engine.rebuilds.steps.certify.snapshots import common_snapshot
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 
 LISTED = 200
 
 
-def equal_rows(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+def equal_rows(run: Run, target: Database, reference: ReferenceServer, record: dict[str, Any]) -> StepOutcome | None:
     """Compare rows: small tables whole, ranges of large ones; with ``full_certificate`` all of them as far as the time suffices.
 
     The rest is left to a comparison after the rebuild (``REST``).
@@ -42,7 +42,7 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
                 return _missed(run, target, record, state)
             record["rows"].setdefault("from", position)
             record["rows"]["until"] = position
-            is_over = Round(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
+            is_over = ComparisonRound(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
     finally:
         state["spent"] += run.clock.now() - began
     run.journal.progress(
@@ -94,7 +94,7 @@ def identity_of(database: Database) -> list[str]:
     return [str(row[name]) for name in ("id", "host", "port", "datadir")]
 
 
-def why_not(run: Run, target: Database, reference: Reference) -> str:
+def why_not(run: Run, target: Database, reference: ReferenceServer) -> str:
     """Return why no rows can be compared, empty if they can. Raises as ``Database.query``."""
     if not (run.plan.full_certificate or run.plan.certificate_seconds):
         return phrase("the settings give no time for it")
@@ -138,7 +138,7 @@ def _missed(run: Run, target: Database, record: dict[str, Any], state: dict[str,
     return None
 
 
-def _must_be_equal(run: Run, reference: Reference, record: dict[str, Any], state: dict[str, Any]) -> None:
+def _must_be_equal(run: Run, reference: ReferenceServer, record: dict[str, Any], state: dict[str, Any]) -> None:
     names = sorted({".".join(one["table"]) for one in take_differing(record, state)})
     if names:
         del run.checkpoint["certify.rows"]  # it has values of keys

@@ -10,7 +10,12 @@ from contextlib import closing, contextmanager
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import Bounded
 from dbops.engine.rebuilds.certificate.rows import SESSION
-from dbops.engine.rebuilds.steps.certify.reference import READ_SECONDS, Reference, connect_again, connect_to_target
+from dbops.engine.rebuilds.steps.certify.reference import (
+    READ_SECONDS,
+    ReferenceServer,
+    connect_again,
+    connect_to_target,
+)
 from dbops.engine.rebuilds.steps.replicate.replication import read_link, read_position
 from dbops.engine.rebuilds.steps.run import Run
 
@@ -25,7 +30,7 @@ SAVE, RELEASE = "SAVEPOINT compared", "ROLLBACK TO SAVEPOINT compared"
 
 
 @contextmanager
-def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Bounded, Bounded]]:
+def common_snapshot(run: Run, reference: ReferenceServer) -> Iterator[tuple[str, Bounded, Bounded]]:
     """Open two connections with a snapshot each; the position is empty where both did not meet.
 
     Raises:
@@ -72,7 +77,7 @@ def replicate_again(run: Run, target: Database) -> None:
         run.checkpoint["certify.paused"] = False
 
 
-def _meet(run: Run, reference: Reference, target: Database, other: Database) -> str:
+def _meet(run: Run, reference: ReferenceServer, target: Database, other: Database) -> str:
     """Bring the paused target to the position of a new snapshot of the other server. Return it, empty after ``MEET_SECONDS``."""
     deadline = run.clock.now() + MEET_SECONDS
     while run.clock.now() < deadline:
@@ -87,7 +92,7 @@ def _meet(run: Run, reference: Reference, target: Database, other: Database) -> 
     return ""
 
 
-def _snapshot(reference: Reference, other: Database) -> str:
+def _snapshot(reference: ReferenceServer, other: Database) -> str:
     """Begin a snapshot and return its position, empty if it is uncertain."""
     other.execute("ROLLBACK")
     if reference.flavor.name == "mariadb":

@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.steps.certify.looks import LISTED, listed, note_unche
 from dbops.engine.rebuilds.steps.certify.objects import inventory
 from dbops.engine.rebuilds.steps.certify.reference import (
     READ_SECONDS,
-    Reference,
+    ReferenceServer,
     connect_again,
     connect_to_target,
     filters_of,
@@ -35,7 +35,7 @@ PORTIONS_SECONDS, BEGIN_SECONDS, BATCH_SECONDS = 6.0, 14.0, 6.0
 #: Times that a part of the certificate may meet a server that is too slow for it.
 SLOW_TIMES = 3
 
-Part = Callable[[Run, Database, Reference, dict[str, Any]], StepOutcome | None]
+Part = Callable[[Run, Database, ReferenceServer, dict[str, Any]], StepOutcome | None]
 
 
 class Certify(Step):
@@ -84,7 +84,7 @@ class Certify(Step):
 
 
 def _bounded(
-    part: Part, name: str, run: Run, target: Database, reference: Reference, record: dict[str, Any]
+    part: Part, name: str, run: Run, target: Database, reference: ReferenceServer, record: dict[str, Any]
 ) -> StepOutcome | None:
     """Do some of a part. One that a server is too slow for, again and again, ends as not compared."""
     try:
@@ -115,7 +115,7 @@ def _amount(plan: Plan) -> str:
     return f"rows for up to {plan.certificate_seconds} s, ranges of large tables,"
 
 
-def openable(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+def openable(run: Run, target: Database, reference: ReferenceServer, record: dict[str, Any]) -> StepOutcome | None:
     """Read each table of the target once, and find those that are empty there alone.
 
     Raises:
@@ -144,7 +144,7 @@ def _unread(state: dict[str, Any], tables: list[Table]) -> list[Table]:
 
 
 def _read_portion(
-    run: Run, reference: Reference, record: dict[str, Any], portion: list[Table], may_begin: Callable[[], bool]
+    run: Run, reference: ReferenceServer, record: dict[str, Any], portion: list[Table], may_begin: Callable[[], bool]
 ) -> None:
     """Read some tables, and note those that are to be read again: the time was over before them."""
     state = run.checkpoint["certify.open"]
@@ -169,7 +169,7 @@ def _has_data(table: Table) -> bool:
 
 
 def _must_be_readable(
-    run: Run, reference: Reference, record: dict[str, Any], opened: Opened, may_begin: Callable[[], bool]
+    run: Run, reference: ReferenceServer, record: dict[str, Any], opened: Opened, may_begin: Callable[[], bool]
 ) -> tuple[set[Table], set[Table]]:
     """Return the tables that no one can read, and those that the compared server did not reach in time.
 
@@ -205,7 +205,7 @@ def tables_again(run: Run) -> list[Table]:
 
 
 def _must_have_rows(
-    run: Run, target: Database, reference: Reference, record: dict[str, Any], suspects: list[Table]
+    run: Run, target: Database, reference: ReferenceServer, record: dict[str, Any], suspects: list[Table]
 ) -> StepOutcome | None:
     """Look again at tables that were empty on the target alone."""
 
