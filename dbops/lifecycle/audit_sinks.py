@@ -8,8 +8,9 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
-from dbops.engine.audit.sinks import wait_after
+from dbops.engine.audit.sinks import FIRST_WAIT, LONGEST_WAIT
 from dbops.engine.errors import DbopsError
+from dbops.engine.network.retries import wait_after
 from dbops.models import AuditHead, AuditSink
 
 #: Longer than a delivery, with time to find the receiver's address.
@@ -48,7 +49,7 @@ def mark_failed(sink: AuditSink, error: DbopsError) -> None:
     """Record a failed delivery, and when to retry. A test that was requested during the delivery is not delayed."""
     now, failures = clock.now(), sink.failures + 1
     changed = {"failures": failures, "error": error.as_record(), "failed_at": now}
-    retry = now + timedelta(seconds=wait_after(failures))
+    retry = now + timedelta(seconds=wait_after(failures, first=FIRST_WAIT, longest=LONGEST_WAIT))
     mine = AuditSink.objects.filter(pk=sink.pk, lease_owner=sink.lease_owner)
     if not mine.filter(next_try_at=sink.next_try_at).update(**changed, next_try_at=retry):
         mine.update(**changed)

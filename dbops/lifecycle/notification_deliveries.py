@@ -8,7 +8,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from dbops.database import clock
 from dbops.engine.errors import DbopsError
-from dbops.engine.notifications.channels import ChannelKind, wait_after
+from dbops.engine.network.retries import wait_after
+from dbops.engine.notifications.channels import FIRST_WAIT, LONGEST_WAIT, ChannelKind
 from dbops.engine.notifications.events import EVENTS, REPORT
 from dbops.models import NotificationChannel, NotificationDelivery, NotificationEvent
 
@@ -96,7 +97,7 @@ def mark_failed(channel: NotificationChannel, batch: list[NotificationDelivery],
     is_over = any(_is_over(one, error, now) for one in batch)
     changed = {"failures": failures, "error": error.as_record(), "failed_at": now}
     changed["failed_count"] = F("failed_count") + int(is_over)
-    retry = now + timedelta(seconds=wait_after(1 if is_over else failures))
+    retry = now + timedelta(seconds=wait_after(1 if is_over else failures, first=FIRST_WAIT, longest=LONGEST_WAIT))
     mine = _mine(channel)
     with transaction.atomic():
         # A test that was requested during the attempt is not delayed.

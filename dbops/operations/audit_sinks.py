@@ -1,18 +1,18 @@
 """Add, remove and test audit sinks: receivers of the audit log outside of dbops."""
 
-import ssl
+from functools import partial
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append, current_anchor, current_head
 from dbops.database import clock
 from dbops.engine.audit.sinks import read_address
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase, said
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import AuditEntry, AuditSink
-from dbops.models.secret import check_entered, is_set, vault_detail
+from dbops.models.entered import check_values, refusing
+from dbops.models.secret import is_set, vault_detail
 
 
 def add_sink(
@@ -97,21 +97,9 @@ def _locked(name: str, operation: str) -> AuditSink:
 
 
 def _check(sink: AuditSink, head: int) -> None:
-    try:
-        sink.clean_fields(exclude={field.name for field in AuditSink._meta.fields} - {"name", "address"})
+    with refusing(partial(_invalid, sink.name)):
+        check_values(sink, {"name", "address"})
         address = read_address(sink.address)
-        if sink.ca and not sink.ca.isascii():
-            raise ValueError(phrase("the CA has a character outside ASCII"))
-        if sink.ca:
-            ssl.create_default_context(cadata=sink.ca)
-        check_entered(sink)
-    except ValidationError as error:
-        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
-        raise _invalid(sink.name, found) from error
-    except ssl.SSLError as error:
-        raise _invalid(sink.name, phrase("the CA is no certificate as PEM")) from error
-    except ValueError as error:
-        raise _invalid(sink.name, said(error)) from error
     if sink.ca and not address.is_encrypted:
         raise _invalid(sink.name, phrase("a CA needs syslog+tls:// or https://"))
     if is_set(sink, "token") and not address.is_http:

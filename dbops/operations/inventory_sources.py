@@ -1,9 +1,8 @@
 """Add, remove and read inventory sources; ignore their differences."""
 
-import ssl
+from functools import partial
 from typing import Any
 
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append
@@ -12,13 +11,12 @@ from dbops.engine.errors import Refused
 from dbops.engine.inventory.address import read_address
 from dbops.engine.inventory.comparison import ListingDifference
 from dbops.engine.inventory.readers import SourceKind
-from dbops.engine.phrases import phrase, said
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import IgnoredDifference, InventorySource
-from dbops.models.secret import check_entered, is_set, vault_detail
+from dbops.models.entered import check_values, refusing
+from dbops.models.secret import is_set, vault_detail
 from dbops.operations.audit import says_why
-
-ENTERED = {"name", "kind", "address", "user", "every_minutes"}
 
 
 def add_source(
@@ -153,21 +151,9 @@ def _locked(name: str, operation: str) -> InventorySource:
 
 
 def _check(source: InventorySource) -> None:
-    try:
-        source.clean_fields(exclude={field.name for field in InventorySource._meta.fields} - ENTERED)
+    with refusing(partial(_invalid, source.name)):
+        check_values(source, {"name", "kind", "address", "user", "every_minutes"})
         address = read_address(source.address)
-        if source.ca and not source.ca.isascii():
-            raise ValueError(phrase("the CA has a character outside ASCII"))
-        if source.ca:
-            ssl.create_default_context(cadata=source.ca)
-        check_entered(source)
-    except ValidationError as error:
-        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
-        raise _invalid(source.name, found) from error
-    except ssl.SSLError as error:
-        raise _invalid(source.name, phrase("the CA is no certificate as PEM")) from error
-    except ValueError as error:
-        raise _invalid(source.name, said(error)) from error
     kind, has_secret = SourceKind(source.kind), is_set(source, "secret")
     if address.is_file and (not kind.is_document or source.user or has_secret or source.ca):
         raise _invalid(source.name, phrase("a file needs the kind csv or ansible, and no account and no CA"))

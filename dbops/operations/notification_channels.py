@@ -1,11 +1,10 @@
 """Add, remove and test channels of notifications, and rotate the secrets of webhooks."""
 
-import ssl
 from datetime import datetime, timedelta
+from functools import partial
 from secrets import token_bytes
 
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append
@@ -14,10 +13,11 @@ from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import HEARTBEAT_MINUTES, ChannelKind, check_address
 from dbops.engine.notifications.events import EventState
 from dbops.engine.notifications.webhooks import MADE_BYTES, make_secret
-from dbops.engine.phrases import phrase, said
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import NotificationChannel, NotificationDelivery
-from dbops.models.secret import check_entered, is_set, vault_detail, vault_path
+from dbops.models.entered import check_values, refusing
+from dbops.models.secret import is_set, vault_detail, vault_path
 
 #: How long the secret before a rotation signs, too.
 OLD_SECRET_SIGNS = timedelta(hours=24)
@@ -143,27 +143,14 @@ def _locked(name: str, operation: str) -> NotificationChannel:
 def _check(channel: NotificationChannel) -> None:
     """Check all values, and set what may be shown of the address."""
     kind = channel.kind
-    try:
+    with refusing(partial(_invalid, channel.name)):
         path = vault_path(channel, "address")
         channel.shown = (
             path.column if path else check_address(ChannelKind(kind), channel.address, settings.NOTIFICATION_NETWORKS)
         )
-        wanted = {"name", "shown", "kind"}
-        channel.clean_fields(exclude={field.name for field in NotificationChannel._meta.fields} - wanted)
-        if channel.ca and not channel.ca.isascii():
-            raise ValueError(phrase("the CA has a character outside ASCII"))
-        if channel.ca:
-            ssl.create_default_context(cadata=channel.ca)
         if is_set(channel, "secret") and kind != ChannelKind.WEBHOOK:
             raise ValueError(phrase("only a webhook has a secret"))
-        check_entered(channel)
-    except ValidationError as error:
-        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
-        raise _invalid(channel.name, found) from error
-    except ssl.SSLError as error:
-        raise _invalid(channel.name, phrase("the CA is no certificate as PEM")) from error
-    except ValueError as error:
-        raise _invalid(channel.name, said(error)) from error
+        check_values(channel, {"name", "shown", "kind"})
     if (kind == ChannelKind.HEARTBEAT) != (channel.every_minutes is not None):
         raise _invalid(channel.name, phrase("a heartbeat needs an interval, and other channels have none"))
     if channel.every_minutes is not None and channel.every_minutes not in HEARTBEAT_MINUTES:

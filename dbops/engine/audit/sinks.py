@@ -1,9 +1,8 @@
 """Addresses of audit sinks, and when a failed delivery is tried again."""
 
 from dataclasses import dataclass
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
+from dbops.engine.network.addresses import is_loopback, split_address
 from dbops.engine.phrases import phrase
 
 SYSLOG_TCP, SYSLOG_TLS, HTTPS, HTTP = "syslog+tcp", "syslog+tls", "https", "http"
@@ -39,37 +38,14 @@ def read_address(text: str) -> SinkAddress:
     Raises:
         ValueError: it is none; the text says why.
     """
-    if not text.isascii() or any(sign <= " " or sign == "\x7f" for sign in text):
-        raise ValueError(phrase("the address has a space, a control character or a character outside ASCII"))
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ValueError(phrase("the address has an invalid host or port")) from error
-    if parts.scheme not in PORTS:
-        raise ValueError(
-            phrase("the address does not start with one of {schemes}", schemes=", ".join(f"{one}://" for one in PORTS))
-        )
-    if not host or port == 0:
-        raise ValueError(phrase("the address has no host, or port 0"))
+    parts = split_address(text, PORTS)
+    host = parts.hostname or ""
     if "@" in parts.netloc or parts.fragment:
         raise ValueError(phrase("the address has a user, a password or a fragment; enter a token in its own field"))
-    if parts.scheme == HTTP and not _is_loopback(host):
+    if parts.scheme == HTTP and not is_loopback(host):
         raise ValueError(phrase("http:// is allowed only to this machine (127.0.0.1 or ::1)"))
     is_http = parts.scheme in (HTTPS, HTTP)
     if not is_http and (parts.path.strip("/") or parts.query):
         raise ValueError(phrase("a syslog address has a host and a port, and no path"))
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "") if is_http else ""
-    return SinkAddress(parts.scheme, host, port or PORTS[parts.scheme], path)
-
-
-def wait_after(failures: int) -> int:
-    """Return how many seconds to wait after so many failures in a row: twice as long each time."""
-    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(failures - 1, 10)) if failures else 0
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name, which can be looked up as any address
-        return False
+    return SinkAddress(parts.scheme, host, parts.port or PORTS[parts.scheme], path)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from ipaddress import ip_address
-from urllib.parse import parse_qs, unquote_plus, urlsplit
+from urllib.parse import parse_qs, unquote_plus
 
+from dbops.engine.network.addresses import is_ip_address, is_loopback, other_scheme, split_address
 from dbops.engine.notifications.addresses import is_allowed
 from dbops.engine.phrases import phrase
 
@@ -81,19 +81,10 @@ def check_address(kind: ChannelKind, address: str, networks: Sequence[str]) -> s
     Raises:
         ValueError: it is not allowed; the text says why, without a part of the address.
     """
-    if not address.isascii() or any(sign <= " " or sign in "\x7f\\" for sign in address):
-        raise ValueError(
-            phrase("the address has a space, a backslash, a control character or a character outside ASCII")
-        )
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname or "", parts.port
-    except ValueError as error:
-        raise ValueError(phrase("the address has an invalid host or port")) from error
+    parts = split_address(address)
+    host = parts.hostname or ""
     if "#" in address or address.count("?") > 1:
         raise ValueError(phrase("the address has a # or a second ?; write {sign} and {mark}", sign="%23", mark="%3F"))
-    if not host or port == 0:
-        raise ValueError(phrase("the address has no host, or port 0"))
     if not address.startswith(f"{parts.scheme}:"):
         raise ValueError(phrase("the address has a scheme in capital letters"))
     if kind is ChannelKind.MESSAGE:
@@ -107,11 +98,6 @@ def is_encrypted(shown: str) -> bool:
     return SERVICES[scheme].is_encrypted if scheme in SERVICES else scheme == "https"
 
 
-def wait_after(failures: int) -> int:
-    """Return how many seconds to wait after so many failures in a row: twice as long each time."""
-    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(failures - 1, 10)) if failures else 0
-
-
 def with_incident(address: str, incident: str) -> str:
     """Return an address with options for this message: PagerDuty then closes the incident that it opened."""
     scheme = address.partition(":")[0]
@@ -122,11 +108,7 @@ def with_incident(address: str, incident: str) -> str:
 def _check_service(address: str, scheme: str, host: str) -> str:
     service = SERVICES.get(scheme)
     if service is None:
-        raise ValueError(
-            phrase(
-                "the address does not start with one of {schemes}", schemes=", ".join(f"{one}://" for one in SERVICES)
-            )
-        )
+        raise ValueError(other_scheme(SERVICES))
     query = address.partition("?")[2]
     names = [unquote_plus(part.partition("=")[0]).lower() for part in query.replace(";", "&").split("&") if part]
     if not_allowed := sorted({name for name in names if name not in service.options}):
@@ -146,24 +128,12 @@ def _check_url(scheme: str, place: str, host: str, networks: Sequence[str]) -> s
         raise ValueError(phrase("the address has a user or a password"))
     if scheme not in ("https", "http"):
         raise ValueError(phrase("the address does not start with https://"))
-    if scheme == "http" and not (_is_loopback(host) and is_allowed(host, networks)):
+    if scheme == "http" and not (is_loopback(host) and is_allowed(host, networks)):
         raise ValueError(
             phrase("http:// is allowed only to 127.0.0.1 or ::1, and if DBOPS_NOTIFICATION_NETWORKS contains it")
         )
-    if _is_address(host) and not is_allowed(host, networks):
+    if is_ip_address(host) and not is_allowed(host, networks):
         raise ValueError(
             phrase("the address is in a private network that DBOPS_NOTIFICATION_NETWORKS does not contain")
         )
     return f"{scheme}://{place}/..."
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    return _is_address(host) and ip_address(host).is_loopback

@@ -7,7 +7,6 @@ from dbops.engine.notifications.channels import (
     ChannelKind,
     check_address,
     is_encrypted,
-    wait_after,
     with_incident,
 )
 
@@ -94,10 +93,6 @@ def test_refusal_has_no_part_of_a_secret() -> None:
             with pytest.raises(ValueError, match="address") as error:
                 check_address(kind, address, [])
             assert "s3cret" not in str(error.value)
-
-
-def test_wait_grows_to_its_limit() -> None:
-    assert [wait_after(count) for count in (0, 1, 2, 3, 7, 50)] == [0, 10, 20, 40, 640, 900]
 
 
 def test_pagerduty_gets_the_incident_and_others_do_not() -> None:

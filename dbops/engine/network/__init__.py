@@ -1,0 +1,1 @@
+"""Addresses of other systems, and how often dbops tries to reach them."""
