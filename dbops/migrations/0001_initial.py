@@ -2140,7 +2140,7 @@ class Migration(migrations.Migration):
                     "instance",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="wait_readings",
+                        related_name="+",
                         to="dbops.instance",
                     ),
                 ),
@@ -2179,7 +2179,7 @@ class Migration(migrations.Migration):
                     "instance",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="digest_readings",
+                        related_name="+",
                         to="dbops.instance",
                     ),
                 ),

@@ -1,35 +1,26 @@
 """Take requested readings of wait events: one message for the first reading, one for the second. No worker sleeps between them."""
 
-import logging
 from contextlib import closing
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import Q
 
 from dbops.database import clock
 from dbops.drivers.waits import read_waits
 from dbops.engine.capacity.waits import WaitTotals, compare
-from dbops.engine.errors import DbopsError, RemoteFailure
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.flavors import flavor_for
 from dbops.engine.phrases import phrase
-from dbops.loaders.accounts import secrets_of
+from dbops.lifecycle.readings import end_lost_readings, end_reading, forget_old_readings
 from dbops.models import WaitReading
-from dbops.models.wait_readings import OVER
-from dbops.security.redaction import redact_record
 from dbops.worker.connections import open_database
-
-log = logging.getLogger(__name__)
+from dbops.worker.readings import ended_on_failure, flavor_of
 
 Statuses = WaitReading.Statuses
 #: After these times a reading has no living worker. Celery ends a hanging task within a minute.
 READS_AT_MOST, WAITS_AT_MOST = timedelta(seconds=90), timedelta(seconds=120)
 #: The longest time between two readings, with some to spare.
 LONGEST = timedelta(minutes=5)
-#: How many are kept of an instance.
-KEPT = 20
-UNFINISHED = (Statuses.QUEUED, Statuses.FIRST, Statuses.WAITING, Statuses.SECOND)
 
 
 def take_reading(reading_id: int) -> bool:
@@ -50,13 +41,8 @@ def readings_due(now: datetime) -> list[int]:
     lost = Q(status__in=(Statuses.FIRST, Statuses.SECOND), claimed_at__lt=now - READS_AT_MOST)
     lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - WAITS_AT_MOST)
     lost |= Q(status=Statuses.WAITING, due_at__lt=now - WAITS_AT_MOST)
-    for row in WaitReading.objects.filter(lost):
-        log.warning("reading %s of wait events was ended: no worker was at it", row.pk)
-        _end(
-            row.pk,
-            Statuses.UNKNOWN,
-            error=_unknown(phrase("its worker was stopped, or none took it up in time")).as_record(),
-        )
+    error = _unknown(phrase("its worker was stopped, or none took it up in time"))
+    end_lost_readings(WaitReading, lost, error, before={})
     due = Q(status=Statuses.QUEUED) | Q(_is_due(now), status=Statuses.WAITING)
     return list(WaitReading.objects.filter(due).values_list("pk", flat=True))
 
@@ -68,47 +54,25 @@ def _is_due(now: datetime) -> Q:
 
 def _take(reading_id: int, *, is_first: bool) -> None:
     row = WaitReading.objects.select_related("instance__cluster", "instance__host").get(pk=reading_id)
-    try:
+    with ended_on_failure(row, _unknown, before={}):
         found = _read(row)
         if is_first:
             _keep_first(row, found)
         else:
             record = to_record(compare(from_record(WaitTotals, row.before), found))
-            _end(row.pk, Statuses.SUCCEEDED, result=record)
-            _forget_old(row)
-    except DbopsError as error:
-        secrets = secrets_of(row.instance.cluster)
-        _end(row.pk, Statuses.FAILED, error=redact_record(error.as_record(), secrets))
-    except BaseException as error:
-        _end(
-            row.pk,
-            Statuses.UNKNOWN,
-            error=_unknown(phrase("its worker was ended ({name})", name=type(error).__name__)).as_record(),
-        )
-        raise
+            end_reading(row, Statuses.SUCCEEDED, result=record, before={})
+            forget_old_readings(row)
 
 
 def _read(row: WaitReading) -> WaitTotals:
     with closing(open_database(row.instance)) as database:
-        said = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
-        return read_waits(database, flavor_for(str(said["version"]), str(said["comment"])))
+        return read_waits(database, flavor_of(database))
 
 
 def _keep_first(row: WaitReading, found: WaitTotals) -> None:
     due = clock.now() + timedelta(seconds=row.seconds)
     mine = WaitReading.objects.filter(pk=row.pk, status=Statuses.FIRST)
     mine.update(status=Statuses.WAITING, before=to_record(found), due_at=due)
-
-
-def _end(reading_id: int, status: str, **values: Any) -> None:
-    rows = WaitReading.objects.filter(pk=reading_id, status__in=UNFINISHED)
-    rows.update(status=status, finished_at=clock.now(), slot=None, before={}, **values)
-
-
-def _forget_old(row: WaitReading) -> None:
-    kept = WaitReading.objects.filter(instance=row.instance_id).values_list("pk", flat=True)[:KEPT]
-    oldest = min(kept)
-    WaitReading.objects.filter(instance=row.instance_id, pk__lt=oldest, status__in=OVER).delete()
 
 
 def _unknown(cause: str) -> RemoteFailure:

@@ -12,6 +12,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.load_tests.digest_facts import Column, ColumnKind, Digest, SourceDigests, TableColumns
 from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.lifecycle.readings import KEPT
 from dbops.models import AuditEntry, DigestReading, Host, Instance, LoadTest
 from dbops.worker import digest_readings
 from tests.app.backup_rows import make_schedule
@@ -152,11 +153,11 @@ def test_reading_without_a_living_worker_ends(source: Instance, operator: Client
 
 
 def test_old_readings_are_forgotten(source: Instance, operator: Client, server: list[Any]) -> None:
-    for _ in range(digest_readings.KEPT + 3):
+    for _ in range(KEPT + 3):
         made(source)
     operator.post(READ, WANTED)
     digest_readings.take_reading(DigestReading.objects.first().pk)  # type: ignore[union-attr]
-    assert DigestReading.objects.count() == digest_readings.KEPT
+    assert DigestReading.objects.count() == KEPT
 
 
 # --- in a plan --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from django.utils import timezone
 from dbops.database import clock
 from dbops.engine.capacity.waits import ReadingLimit, WaitClass
 from dbops.engine.errors import Unreachable
+from dbops.lifecycle.readings import KEPT
 from dbops.models import AuditEntry, Instance, WaitReading
 from dbops.worker import wait_readings
 from dbops.worker.pending import pending
@@ -208,7 +209,7 @@ def test_due_readings_are_sent_to_workers(trio: Any, operator: Client, sent: lis
 
 def test_old_readings_are_removed(trio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = Instance.objects.get(name="replica-1")
-    for _ in range(wait_readings.KEPT + 5):
+    for _ in range(KEPT + 5):
         made(instance, timezone.now())
     server(monkeypatch, rows(0, 1, 1), rows(10, 2, 2))
     row = made(instance, timezone.now(), status="queued")
@@ -216,7 +217,7 @@ def test_old_readings_are_removed(trio: Any, monkeypatch: pytest.MonkeyPatch) ->
     make_due()
     wait_readings.take_reading(row.pk)
     kept = list(WaitReading.objects.values_list("pk", flat=True))
-    assert len(kept) == wait_readings.KEPT
+    assert len(kept) == KEPT
     assert kept[0] == row.pk
 
 
