@@ -86,6 +86,14 @@ def test_other_lengths_are_refused(trio: Any, operator: Client, seconds: str) ->
     assert not WaitReading.objects.exists()
 
 
+def test_tidb_node_is_refused_and_offered_no_reading(trio: Any, operator: Client) -> None:
+    Instance.objects.filter(name="replica-1").update(role=Instance.Roles.TIDB)
+    assert READ not in operator.get(PAGE).content.decode()
+    answer = operator.post(READ, {"seconds": "10"})
+    assert (answer.status_code, answer.context["error"]["code"]) == (409, "flavor.tidb")
+    assert not WaitReading.objects.exists()
+
+
 def test_second_click_leads_to_the_running_reading(trio: Any, operator: Client, sent: list[Any]) -> None:
     operator.post(READ, {"seconds": "10"})
     answer = operator.post(READ, {"seconds": "60"})
