@@ -1,4 +1,4 @@
-"""Personal tokens of the API: each acts for its account, and never with more rights than the account has then."""
+"""API tokens: each acts for its account, and never with more rights than the account has then."""
 
 import secrets
 from collections.abc import Collection

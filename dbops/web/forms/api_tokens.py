@@ -1,4 +1,4 @@
-"""The form of a personal token of the API."""
+"""The form of an API token."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Personal tokens of the API: list, create and revoke."""
+"""API tokens: list, create and revoke."""
 
 from allauth.account.decorators import reauthentication_required
 from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
