@@ -130,3 +130,16 @@ def test_architecture_shows_the_current_state_machine() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_generated_file_is_current(name: str) -> None:
     assert (WRITTEN / name).read_text(encoding="utf-8") == FILES[name]()
+
+
+def test_glossary_names_classes_and_settings_that_exist() -> None:
+    """The last column leads from a term to the code."""
+    rows = [line.split("|") for line in (DOCS / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    names = {name for row in rows for name in re.findall(r"`([A-Za-z_*]+)[`.]", row[3])}
+    code = "\n".join(path.read_text() for path in (ROOT / "dbops").rglob("*.py"))
+    classes = {name for name in names if re.fullmatch(r"(?:[A-Z][a-z]+){1,}", name)}
+    assert {name for name in classes if f"class {name}" not in code} == set()
+    settings = {name.rstrip("*") for name in names if name.startswith("DBOPS_")}
+    assert {name for name in settings if name not in code} == set()
+    assert len(classes) > 40
+    assert len(settings) > 8

@@ -24,7 +24,9 @@ def request_wait_reading(*, actor: User, instance: Instance, seconds: int) -> Wa
     require_operator(actor, operation, instance.cluster_id)
     if instance.role == Role.TIDB:
         cause = phrase("a TiDB node does not count waits as MySQL and MariaDB do")
-        raise Refused.unchanged("flavor.tidb", operation, cause, next_step=phrase("See its waits in the TiDB Dashboard."))
+        raise Refused.unchanged(
+            "flavor.tidb", operation, cause, next_step=phrase("See its waits in the TiDB Dashboard.")
+        )
     if seconds not in SECONDS:
         raise Refused("waits.seconds", operation, cause=f"{seconds} s")
     row = WaitReading(instance=instance, seconds=seconds, requested_by=actor.get_username())
