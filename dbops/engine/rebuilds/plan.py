@@ -10,7 +10,7 @@ from typing import Any
 from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import to_record
 from dbops.engine.rebuilds.kept_replication import KeptReplication
-from dbops.engine.states import Severity
+from dbops.engine.states import BackupMethod, Severity
 
 #: Findings whose full text counts. The text of others (connections, lag) changes on its own.
 EXACT_CODES = frozenset({"source.memory_tables", "target.errant"})
@@ -161,6 +161,11 @@ class Plan:
     def follows_primary(self) -> bool:
         """Return whether the copy never replicates from the source: it is of a finished backup, or the source logs too little."""
         return self.archive is not None or self.skips_source
+
+    @property
+    def loads_sql(self) -> bool:
+        """Return whether the copy is made from statements, so that its files are those of the target's own server."""
+        return self.archive is not None and self.archive.method is BackupMethod.DUMP
 
     @property
     def pipe_threads(self) -> int:

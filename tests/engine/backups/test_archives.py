@@ -17,7 +17,7 @@ from dbops.engine.rebuilds.follow_ups import EndedRebuild, remembered, resume_op
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import BackupMethod, Severity, Status, StepState
 from tests.engine.builders import NOW, inputs
-from tests.engine.by_name import build_plan, compare
+from tests.engine.by_name import build_plan, compare, plan_follow_up
 
 SUM = "ab" * 32
 
@@ -341,3 +341,21 @@ def test_dump_plan_names_a_program_of_the_other_product(
     facts = replace(of.source.facts, host=replace(of.source.facts.host, tools=tools))
     plan = build_plan(replace(of, source=replace(of.source, facts=facts)), "dump")
     assert [item.severity for item in plan.findings if item.code == "dump.program"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("method", "made_by", "loads"),
+    [
+        ("dump", BackupMethod.DUMP, True),
+        ("archive", BackupMethod.PHYSICAL, False),
+        ("xbstream", BackupMethod.DUMP, False),
+    ],
+)
+def test_copy_of_a_dump_loads_statements_also_when_it_is_resumed(
+    method: str, made_by: BackupMethod, loads: bool
+) -> None:
+    plan = build_plan(world(archive(method=made_by)), method)
+    assert plan.loads_sql is loads
+    checkpoint = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["set-ownership", "prepare"]}
+    ended = EndedRebuild("uid", Status.FAILED, checkpoint, {"stream": StepState.DONE, "start": StepState.FAILED})
+    assert plan_follow_up(plan, resume_option(ended)).loads_sql is loads

@@ -69,7 +69,7 @@ def accepted(target: Server, primary: Server, source: Server | Exception) -> lis
 
     run, record = running(lambda: target), {"parts": [], "unchecked": {}}
     run.source = SimpleNamespace(connect=connect)
-    run.plan.copied_by, run.plan.method = "", "xbstream"
+    run.plan.loads_sql = False
     for _ in range(looks.LOOKS + 1):
         if not isinstance(inventory(run, target, compared(primary), record), StepOutcome):
             return [one["name"] for one in record["accepted"]]

@@ -86,7 +86,7 @@ def _scope(run: Run, target: Database, reference: ReferenceServer) -> Scope:
     left, right = (parse_version(version_of(database)) for database in (target, reference.database))
     return Scope(
         definitions=left[:2] == right[:2],
-        row_format=(run.plan.copied_by or run.plan.method) != "dump",
+        row_format=not run.plan.loads_sql,
         same_version=left == right,
     )
 
