@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from dbops.engine.capacity.advice import advise
+from dbops.engine.capacity.advice_inputs import WAITS_COUNT_FOR, Advice, AdviceInputs, AdviceKind
 from dbops.engine.capacity.contention import contentions
-from dbops.engine.capacity.situation import WAITS_COUNT_FOR, Advice, AdviceKind, Situation
 from dbops.engine.capacity.waits import WaitComparison
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record
@@ -43,7 +43,7 @@ def advice_of(
             continue
         comparison, at = measured or (WaitComparison(), None)
         storage = judge_doublewrite(name, facts, attested[name].attestation() if name in attested else None, now.date())
-        situation = Situation(
+        given = AdviceInputs(
             instance=name,
             flavor=one.server.flavor,
             version=parse_version(one.server.version),
@@ -60,7 +60,7 @@ def advice_of(
             tested=tested,
             knee=knee,
         )
-        found += advise(situation)
+        found += advise(given)
     kinds = list(AdviceKind)
     return tuple(sorted(found, key=lambda one: (kinds.index(one.kind), one.instance)))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dbops.engine.capacity.situation import AdviceKind, MeasuredChange
+from dbops.engine.capacity.advice_inputs import AdviceKind, MeasuredChange
 from dbops.engine.load_tests.advised import measured_change
 from dbops.engine.load_tests.comparison import Verdict
 from dbops.engine.load_tests.knee import KneeKind

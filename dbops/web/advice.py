@@ -8,7 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from dbops.engine.capacity.situation import Advice, AdviceEvidence, AdviceKind, Source
+from dbops.engine.capacity.advice_inputs import Advice, AdviceEvidence, AdviceKind, EvidenceSource
 from dbops.engine.phrases import phrase
 from dbops.web.figures import bytes_text, count, localized
 from dbops.web.templatetags.phrases import translated
@@ -43,11 +43,11 @@ EFFECTS = {
     AdviceKind.FEWER_SCHEMAS: phrase("Latency stays as it is now."),
 }
 SOURCES = {
-    Source.READING: phrase("hourly reading"),
-    Source.WAITS: phrase("reading of waits"),
-    Source.FORECAST: phrase("forecast"),
-    Source.LOAD_TEST: phrase("load test"),
-    Source.STORAGE: phrase("verdict on the storage"),
+    EvidenceSource.READING: phrase("hourly reading"),
+    EvidenceSource.WAITS: phrase("reading of waits"),
+    EvidenceSource.FORECAST: phrase("forecast"),
+    EvidenceSource.LOAD_TEST: phrase("load test"),
+    EvidenceSource.STORAGE: phrase("verdict on the storage"),
 }
 NUMBER, TENTHS, PERCENT = "{number}", "{tenths}", "{percent}"
 SHARE, SCHEMAS = phrase("{percent} of the time in statements"), phrase("{number} schemas")

@@ -5,9 +5,16 @@ from dataclasses import replace
 from datetime import datetime
 from math import ceil
 
+from dbops.engine.capacity.advice_inputs import (
+    Advice,
+    AdviceEvidence,
+    AdviceInputs,
+    AdviceKind,
+    EvidenceSource,
+    MeasuredChange,
+)
 from dbops.engine.capacity.cluster import HOUR_SECONDS
 from dbops.engine.capacity.contention import MISSES_PER_SECOND, Contention
-from dbops.engine.capacity.situation import Advice, AdviceEvidence, AdviceKind, MeasuredChange, Situation, Source
 from dbops.engine.capacity.waits import WaitClass
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.flavors.setting_changes import SettingChange, change_of, redo_setting, together
@@ -29,13 +36,13 @@ POOL_MISS_SHARE, DISK_WAIT_SHARE = 0.01, 0.20
 GIB = 1024**3
 
 
-def advise(situation: Situation) -> tuple[Advice, ...]:
+def advise(given: AdviceInputs) -> tuple[Advice, ...]:
     """Return the advice for an instance. What an A/B test has shown to do nothing, or harm, is not given."""
-    found = (one for rule in _RULES for one in rule(situation))
+    found = (one for rule in _RULES for one in rule(given))
     return tuple(
-        _measured(replace(one, flavor=situation.flavor), situation.tested)
+        _measured(replace(one, flavor=given.flavor), given.tested)
         for one in found
-        if not _is_refuted(one.kind, situation.tested)
+        if not _is_refuted(one.kind, given.tested)
     )
 
 
@@ -53,7 +60,7 @@ def _measured(advice: Advice, tested: Iterable[MeasuredChange]) -> Advice:
     return replace(advice, effect=newest)
 
 
-def _table_caches(given: Situation) -> Iterator[Advice]:
+def _table_caches(given: AdviceInputs) -> Iterator[Advice]:
     """Raise all limits of open tables together: the next one would bind at once."""
     named = given.contention(WaitClass.TABLE_CACHE, WaitClass.DATA_DICTIONARY, WaitClass.TABLESPACES)
     misses = given.values.get("cache_misses_per_second", 0.0)
@@ -81,7 +88,7 @@ def _table_caches(given: Situation) -> Iterator[Advice]:
     )
 
 
-def _cache_changes(given: Situation, tables: float, files: float) -> Iterator[SettingChange]:
+def _cache_changes(given: AdviceInputs, tables: float, files: float) -> Iterator[SettingChange]:
     """Yield what is too small. MariaDB's cache has the size in each of its instances, MySQL divides it among them."""
     wanted = {
         "table_open_cache": _rounded(files * MARGIN),
@@ -105,7 +112,7 @@ def _rounded(value: float) -> int:
     return min(MOST_CACHED, ceil(value / step) * step)
 
 
-def _memory_of(given: Situation, new: Mapping[str, int]) -> int | None:
+def _memory_of(given: AdviceInputs, new: Mapping[str, int]) -> int | None:
     """Return what the larger caches cost when they are full, and no table is cached twice."""
     more = max(
         (size - (given.setting(name) or 0) for name, size in new.items() if name != "open_files_limit"),
@@ -114,7 +121,7 @@ def _memory_of(given: Situation, new: Mapping[str, int]) -> int | None:
     return more * TABLE_BYTES if more > 0 else None
 
 
-def _binds_next(given: Situation, new: Mapping[str, int], tables: float, files: float) -> tuple[str, int] | None:
+def _binds_next(given: AdviceInputs, new: Mapping[str, int], tables: float, files: float) -> tuple[str, int] | None:
     limits = {
         name: new.get(name, given.setting(name) or 0)
         for name in ("table_open_cache", "table_definition_cache", "innodb_open_files")
@@ -129,7 +136,7 @@ def _binds_next(given: Situation, new: Mapping[str, int], tables: float, files: 
     return None if name is None else (name, int(by_files[name]))
 
 
-def _sync_array(given: Situation) -> Iterator[Advice]:
+def _sync_array(given: AdviceInputs) -> Iterator[Advice]:
     """Divide the array in which threads wait. MariaDB has none."""
     old = given.setting("innodb_sync_array_size")
     named = given.contention(WaitClass.INDEX_PAGES, WaitClass.BUFFER_POOL, WaitClass.DATA_DICTIONARY)
@@ -139,17 +146,17 @@ def _sync_array(given: Situation) -> Iterator[Advice]:
         yield Advice(AdviceKind.SYNC_ARRAY, given.instance, tuple(_from_contentions(given, waits)), (change,))
 
 
-def _purge(given: Situation) -> Iterator[Advice]:
+def _purge(given: AdviceInputs) -> Iterator[Advice]:
     history, threads = given.gauges.get("Innodb_history_list_length", 0), given.setting("innodb_purge_threads")
     if history < LONG_HISTORY or threads is None or threads >= MOST_PURGE_THREADS:
         return
     new = min(MOST_PURGE_THREADS, 2 * threads)
     change = change_of(given.flavor, given.version, "innodb_purge_threads", old=str(threads), new=str(new))
-    evidence = AdviceEvidence(Source.WAITS, "Innodb_history_list_length", history, given.waits_at)
+    evidence = AdviceEvidence(EvidenceSource.WAITS, "Innodb_history_list_length", history, given.waits_at)
     yield Advice(AdviceKind.PURGE, given.instance, (evidence,), (change,))
 
 
-def _redo(given: Situation) -> Iterator[Advice]:
+def _redo(given: AdviceInputs) -> Iterator[Advice]:
     """Give the redo log room for an hour of writes."""
     wall, waits = given.wall(WallKind.REDO), given.counters.get("Innodb_log_waits", 0)
     rate, capacity = given.values.get("redo_bytes_per_second"), given.values.get("redo_capacity_bytes")
@@ -164,13 +171,13 @@ def _redo(given: Situation) -> Iterator[Advice]:
     change = change_of(
         given.flavor, given.version, name, old=str(int(capacity) // parts), new=str(ceil(wanted / parts))
     )
-    evidence = [AdviceEvidence(Source.FORECAST, "redo_bytes_per_hour", wall.current)]
-    evidence += [AdviceEvidence(Source.WAITS, "Innodb_log_waits", waits, given.waits_at)] if waits else []
+    evidence = [AdviceEvidence(EvidenceSource.FORECAST, "redo_bytes_per_hour", wall.current)]
+    evidence += [AdviceEvidence(EvidenceSource.WAITS, "Innodb_log_waits", waits, given.waits_at)] if waits else []
     evidence += _from_reading(given, "redo_capacity_bytes")
     yield Advice(AdviceKind.REDO_CAPACITY, given.instance, tuple(evidence), (change,), by=(wall.first, wall.last))
 
 
-def _buffer_pool(given: Situation) -> Iterator[Advice]:
+def _buffer_pool(given: AdviceInputs) -> Iterator[Advice]:
     """Double the buffer pool if statements wait for pages from disk."""
     reads = given.counters.get("Innodb_buffer_pool_reads", 0)
     requests = given.counters.get("Innodb_buffer_pool_read_requests", 0)
@@ -179,7 +186,9 @@ def _buffer_pool(given: Situation) -> Iterator[Advice]:
     if not named or not old or reads < POOL_MISS_SHARE * requests:
         return
     change = change_of(given.flavor, given.version, "innodb_buffer_pool_size", old=str(old), new=str(2 * old))
-    miss_share = AdviceEvidence(Source.WAITS, "buffer_pool_miss_share", reads / max(1, requests), given.waits_at)
+    miss_share = AdviceEvidence(
+        EvidenceSource.WAITS, "buffer_pool_miss_share", reads / max(1, requests), given.waits_at
+    )
     yield Advice(
         AdviceKind.BUFFER_POOL,
         given.instance,
@@ -189,29 +198,33 @@ def _buffer_pool(given: Situation) -> Iterator[Advice]:
     )
 
 
-def _doublewrite(given: Situation) -> Iterator[Advice]:
+def _doublewrite(given: AdviceInputs) -> Iterator[Advice]:
     if not given.is_doublewrite_safe:
         return
     change = change_of(given.flavor, given.version, "innodb_doublewrite", old=given.doublewrite, new="OFF")
-    evidence = AdviceEvidence(Source.STORAGE, "doublewrite_needless", 1)
+    evidence = AdviceEvidence(EvidenceSource.STORAGE, "doublewrite_needless", 1)
     yield Advice(AdviceKind.DOUBLEWRITE, given.instance, (evidence,), (change,))
 
 
-def _fewer_schemas(given: Situation) -> Iterator[Advice]:
+def _fewer_schemas(given: AdviceInputs) -> Iterator[Advice]:
     """Move schemas before the threshold, or the knee of a load test, is reached."""
     wall, schemas = given.wall(WallKind.SCHEMAS), given.values.get("schemas")
     if given.knee and schemas is not None:
         limit, test = given.knee
         if schemas >= limit and wall is None:
-            knee = AdviceEvidence(Source.LOAD_TEST, "knee_schemas", limit, test=test)
+            knee = AdviceEvidence(EvidenceSource.LOAD_TEST, "knee_schemas", limit, test=test)
             evidence = (knee, *_from_reading(given, "schemas"))
             yield Advice(AdviceKind.FEWER_SCHEMAS, given.instance, evidence, move=int(schemas - limit) + 1)
     if wall is None or wall.state not in (WallState.REACHED, WallState.AHEAD):
         return
     evidence = (
-        AdviceEvidence(Source.FORECAST, "schemas", wall.current),
-        AdviceEvidence(Source.FORECAST, "schemas_threshold", wall.limit),
-        *([AdviceEvidence(Source.LOAD_TEST, "knee_schemas", given.knee[0], test=given.knee[1])] if given.knee else []),
+        AdviceEvidence(EvidenceSource.FORECAST, "schemas", wall.current),
+        AdviceEvidence(EvidenceSource.FORECAST, "schemas_threshold", wall.limit),
+        *(
+            [AdviceEvidence(EvidenceSource.LOAD_TEST, "knee_schemas", given.knee[0], test=given.knee[1])]
+            if given.knee
+            else []
+        ),
     )
     yearly = max(0.0, wall.trend.rate_per_day or 0.0) * 365
     move = ceil(wall.current + yearly - wall.limit)
@@ -220,27 +233,27 @@ def _fewer_schemas(given: Situation) -> Iterator[Advice]:
     )
 
 
-def _from_contentions(given: Situation, named: Iterable[Contention]) -> Iterator[AdviceEvidence]:
+def _from_contentions(given: AdviceInputs, named: Iterable[Contention]) -> Iterator[AdviceEvidence]:
     for one in named:
         for event, share in one.events:
-            yield AdviceEvidence(Source.WAITS, event, share, given.waits_at)
+            yield AdviceEvidence(EvidenceSource.WAITS, event, share, given.waits_at)
         for name, value in one.evidence.items():
-            yield AdviceEvidence(Source.WAITS, name, value, given.waits_at)
+            yield AdviceEvidence(EvidenceSource.WAITS, name, value, given.waits_at)
 
 
-def _from_reading(given: Situation, *names: str) -> Iterator[AdviceEvidence]:
+def _from_reading(given: AdviceInputs, *names: str) -> Iterator[AdviceEvidence]:
     for name in names:
         if value := given.values.get(name):
-            yield AdviceEvidence(Source.READING, name, value, given.read_at)
+            yield AdviceEvidence(EvidenceSource.READING, name, value, given.read_at)
 
 
-def _dates(given: Situation, *kinds: WallKind) -> tuple[datetime | None, datetime | None]:
+def _dates(given: AdviceInputs, *kinds: WallKind) -> tuple[datetime | None, datetime | None]:
     """Return the dates of the first of these walls that has one."""
     walls = [wall for wall in given.walls if wall.kind in kinds and wall.first]
     first = min(walls, key=lambda wall: wall.first.timestamp() if wall.first else 0.0, default=None)
     return (first.first, first.last) if first else (None, None)
 
 
-_RULES: tuple[Callable[[Situation], Iterator[Advice]], ...] = (
+_RULES: tuple[Callable[[AdviceInputs], Iterator[Advice]], ...] = (
     *(_fewer_schemas, _table_caches, _redo, _buffer_pool, _sync_array, _purge, _doublewrite),
 )

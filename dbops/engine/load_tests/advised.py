@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dbops.engine.capacity.situation import AdviceKind, MeasuredChange, kind_of
+from dbops.engine.capacity.advice_inputs import AdviceKind, MeasuredChange, kind_of
 from dbops.engine.load_tests.sql import first_word
 from dbops.engine.load_tests.workload import Profile
 

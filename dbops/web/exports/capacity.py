@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from dbops.engine.capacity.situation import Advice
+from dbops.engine.capacity.advice_inputs import Advice
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import to_record
 from dbops.queries.capacity import SERIES, ClusterWalls

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.capacity.situation import AdviceKind
+from dbops.engine.capacity.advice_inputs import AdviceKind
 from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_test_results import results_of

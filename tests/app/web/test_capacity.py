@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from dbops.engine.capacity.situation import AdviceKind
+from dbops.engine.capacity.advice_inputs import AdviceKind
 from dbops.engine.capacity.waits import WaitComparison
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.errors import Refused

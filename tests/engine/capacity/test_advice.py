@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 
 from dbops.engine.capacity.advice import GIB, LONG_HISTORY, TABLE_BYTES, advise
+from dbops.engine.capacity.advice_inputs import (
+    Advice,
+    AdviceInputs,
+    AdviceKind,
+    EvidenceSource,
+    MeasuredChange,
+    kind_of,
+)
 from dbops.engine.capacity.contention import Contention
-from dbops.engine.capacity.situation import Advice, AdviceKind, MeasuredChange, Situation, Source, kind_of
 from dbops.engine.capacity.trend import Trend, TrendState
 from dbops.engine.capacity.waits import WaitClass
 from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, wall_of
@@ -27,7 +34,7 @@ VALUES = {
     "open_files_limit": 10_000.0,
     "max_connections": 500.0,
 }
-MYSQL = Situation("db-1", "mysql", (8, 0, 35), VALUES, NOW)
+MYSQL = AdviceInputs("db-1", "mysql", (8, 0, 35), VALUES, NOW)
 MARIADB = replace(MYSQL, flavor="mariadb", version=(10, 11, 19))
 DISK = Contention(WaitClass.DATA_FILES, 0.4, (("wait/io/file/innodb/innodb_data_file", 0.4),))
 LATCH = Contention(WaitClass.INDEX_PAGES, 0.3, (("wait/synch/sxlock/innodb/index_tree_rw_lock", 0.3),))
@@ -49,12 +56,12 @@ def growing(kind: WallKind, current: float, limit: float, per_day: float) -> Wal
     return wall_of(kind, "db-1", current=current, limit=limit, limit_is=THRESHOLD, trend=trend)
 
 
-def only(given: Situation, kind: AdviceKind) -> Advice:
+def only(given: AdviceInputs, kind: AdviceKind) -> Advice:
     [found] = [one for one in advise(given) if one.kind is kind]
     return found
 
 
-def kinds(given: Situation) -> set[AdviceKind]:
+def kinds(given: AdviceInputs) -> set[AdviceKind]:
     return {one.kind for one in advise(given)}
 
 
@@ -129,11 +136,11 @@ def test_contention_is_a_reason_without_an_hourly_rate() -> None:
     named = Contention(WaitClass.DATA_DICTIONARY, 0.2, (("wait/synch/mutex/innodb/dict_sys_mutex", 0.2),))
     given = replace(MYSQL, values=VALUES | {"cache_misses_per_second": 0.0}, contentions=[named], waits_at=NOW)
     evidence = only(given, AdviceKind.TABLE_CACHES).evidence[0]
-    assert (evidence.source, evidence.value, evidence.at) == (Source.WAITS, 0.2, NOW)
+    assert (evidence.source, evidence.value, evidence.at) == (EvidenceSource.WAITS, 0.2, NOW)
 
 
 def test_unknown_tables_are_no_reason() -> None:
-    assert advise(Situation("db-1", "mysql", (8, 0, 35), {"cache_misses_per_second": 900.0})) == ()
+    assert advise(AdviceInputs("db-1", "mysql", (8, 0, 35), {"cache_misses_per_second": 900.0})) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.capacity.situation import AdviceKind
+from dbops.engine.capacity.advice_inputs import AdviceKind
 from dbops.engine.load_tests.advised import measured_change
 
 LOSS = {"ratio": 0.8, "low": 0.75, "high": 0.9}

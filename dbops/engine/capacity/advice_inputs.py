@@ -1,4 +1,4 @@
-"""What advice rests on, and what it says."""
+"""What advice is made from, and what it says."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ SETTINGS: Mapping[AdviceKind, frozenset[str]] = {
 }
 
 
-class Source(StrEnum):
+class EvidenceSource(StrEnum):
     """Where a figure comes from."""
 
     READING = "reading"
@@ -63,7 +63,7 @@ class Source(StrEnum):
 class AdviceEvidence:
     """A figure. ``name`` is a column of a reading, a status counter, a setting, or a wait event."""
 
-    source: Source
+    source: EvidenceSource
     name: str
     value: float
     at: datetime | None = None
@@ -90,7 +90,7 @@ class MeasuredChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class AdviceInputs:
     """What is known of an instance.
 
     Args:
