@@ -23,7 +23,7 @@ _SOURCE = (
         "The source overwrote its redo log before the backup had read it.",
         _UNUSABLE,
         "Enlarge the source's redo log (`innodb_redo_log_capacity`, on MariaDB and before MySQL 8.0.30 "
-        "`innodb_log_file_size`), or rebuild at a time with fewer writes. Also check for a slow network or a slow disk on the target.",
+        "`innodb_log_file_size`). Or rebuild at a time with fewer writes. Also check for a slow network or a slow disk on the target.",
     ),
     host(
         "backup.redo_stuck",
@@ -78,7 +78,7 @@ _SOURCE = (
         "backup.auth_plugin",
         "The backup tool cannot log in with the authentication plugin of the backup account.",
         _UNUSABLE,
-        "Use an account with `mysql_native_password` (MariaDB) or `caching_sha2_password` (MySQL), or install the client plugin "
+        "Use an account with `mysql_native_password` (MariaDB) or `caching_sha2_password` (MySQL). Or install the client plugin "
         "where the log says that the tool looks for it. The tool can have another plugin directory than the client.",
     ),
     host(
@@ -151,7 +151,7 @@ _STREAM = (
         "stream.noisy_login",
         "The SSH login of the source prints text of its own, which would be part of the stream.",
         "Nothing was changed on the target.",
-        "Remove the output from the start-up files of the source's SSH user (`.zshenv`, `.bashrc`, `.cshrc`), or print only in "
+        "Remove the output from the start-up files of the source's SSH user (`.zshenv`, `.bashrc`, `.cshrc`). Or print only in "
         "interactive shells.",
     ),
     host(

@@ -197,7 +197,7 @@ _AUDIT = (
         "audit.sink_unreachable",
         "The receiver can't be reached, ended the connection, or did not take the entries in time.",
         KEPT_TO_SEND,
-        "Check that the receiver runs, that the address is correct, and that the firewall allows every worker. dbops retries.",
+        "Check that the receiver runs, the address is correct, and the firewall allows every worker. dbops retries.",
     ),
     host(
         "audit.sink_certificate",
@@ -354,7 +354,7 @@ SECTIONS = (
         _PROCESSES,
         "These errors appear as a bar at the top of every page, and disappear when the process is back. Jobs on hosts continue,\n"
         "but no next step starts. The guard on a source ends a copy that still reads the source after `DBOPS_GUARD_IDLE_SECONDS`\n"
-        "without a worker, or after `DBOPS_GUARD_HEARTBEAT_SECONDS` if replication was paused.",
+        "without a worker. If replication was paused, it waits `DBOPS_GUARD_HEARTBEAT_SECONDS`.",
     ),
     CatalogueSection("Sample", _SAMPLE),
 )

@@ -31,7 +31,7 @@ _SSH = (
         "ssh.jump_unreachable",
         "The connection to a jump host failed.",
         "The state of the hosts behind the jump host is unknown. Jobs on them are still running.",
-        "dbops tries again. Check that the jump host that is named is up, its sshd is running, and the firewall allows the dashboard "
+        "dbops tries again. Check that the named jump host is up and its sshd is running. Its firewall must allow the dashboard "
         "or the jump host before it. To use another jump host, change the address in its row of the inventory.",
     ),
     operator(
@@ -112,9 +112,9 @@ _SSH = (
     ),
     operator(
         "ssh.host_not_proven",
-        "The host has no certificate that proves it: none, an expired one, or one of another CA, for another name, or with a revoked key.",
+        "The host has no certificate that proves it: none, or an expired one. Or its CA or its name is another one, or its key is revoked.",
         "Nothing was sent to the host. Jobs that run there continue. The pinned key was not tried instead.",
-        "Find out whether another machine answers at this address. Else issue a new host certificate and reload sshd, or correct the "
+        "Find out whether another machine answers at this address. Else issue a new host certificate and reload sshd. Or correct the "
         "certificate name on the host's page or the file of `DBOPS_SSH_HOST_CA_FILE`. See ssh-certificates.md.",
     ),
     operator(

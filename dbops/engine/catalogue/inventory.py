@@ -149,7 +149,7 @@ _SOURCES = (
         "inventory_source.unreachable",
         "The source can't be reached, ended the connection, or did not answer in time.",
         OLD_LISTING,
-        "Check that the source runs, that the address is correct, and that the firewall allows every worker. dbops retries.",
+        "Check that the source runs, the address is correct, and the firewall allows every worker. dbops retries.",
     ),
     host(
         "inventory_source.certificate",

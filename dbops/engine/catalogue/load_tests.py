@@ -154,7 +154,7 @@ _TIDB = (
     ),
     operator(
         "load_test.cluster_nodes",
-        "The nodes of the TiDB cluster are not those of the inventory or of the plan, or one sends changes to other systems.",
+        "The nodes of the TiDB cluster are not those of the inventory or the plan. Or one sends changes to other systems.",
         "Nothing was written, or the test has ended and its schema is dropped.",
         "Add each TiDB node to the inventory, wait for a probe, and plan again.",
     ),
@@ -300,8 +300,9 @@ _RUNNING = (
     host(
         "load_test.not_removed",
         "Files of a load test, or its schema in a TiDB cluster, could not be removed.",
-        "`.dbops-load-test-ID` in the scratch directory or `/tmp/dbops-load-test-ID` remains on the host, or on that of the load generator"
-        " `/tmp/dbops-load-generator-ID` or the test’s key, or in the cluster the schema `dbops_load`.",
+        "`.dbops-load-test-ID` in the scratch directory or `/tmp/dbops-load-test-ID` remains on the host."
+        " Or `/tmp/dbops-load-generator-ID` or the test’s key remains on that of the load generator, or the schema `dbops_load` in the"
+        " cluster.",
         "Check the directory on the host. dbops tries again every minute, and before the next load test.",
     ),
 )
