@@ -54,6 +54,12 @@ def host(monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     return played.host
 
 
+@pytest.fixture(autouse=True)
+def short_ticks(settings: Any) -> None:
+    """A played job that runs on answers at once, so the driver asks it without a pause to the end of its tick."""
+    settings.TICK_SECONDS = 1
+
+
 @pytest.fixture
 def load_test() -> LoadTest:
     return make_load_test(make_request(make_source(), make_place()))
