@@ -15,7 +15,7 @@ import pytest
 import dbops
 
 CHARACTERS = 8_000
-#: A pattern that is linear needs milliseconds for so many characters, and one that is not needs many seconds.
+#: A pattern that is linear needs milliseconds for so many characters, and one that is not needs far longer.
 LONGEST_SECONDS = 0.1
 MOST_PARTS = 9
 #: for a class of characters

@@ -167,6 +167,11 @@ class TestDisks:
                 disks.fill(folder)
                 with pytest.raises(OSError, match="No space left"):
                     (folder / "more").write_bytes(b"x" * 8192)
+                (folder / "ballast").unlink()
+                (folder / "data").write_bytes(b"x" * 8192)
+                disks.shrink(folder)
+                with pytest.raises(OSError, match="No space left"):
+                    (folder / "more").write_bytes(b"x" * 8192)
         except RuntimeError as error:
             pytest.skip(f"mounting is not permitted here: {error}")
         assert (folder / "below").read_text() == "stays"

@@ -22,6 +22,19 @@ def resize(path: Path, mebibytes: int) -> None:
     _run("mount", "-o", f"remount,size={mebibytes}M", str(path))
 
 
+def shrink(path: Path) -> None:
+    """Make a small disk as small as what is on it. Filling a large one takes longer than many a step."""
+    for attempt in range(20):
+        found = os.statvfs(path)
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize
+        try:
+            _run("mount", "-o", f"remount,size={max(used, found.f_frsize)}", str(path))
+            break
+        except RuntimeError:
+            if attempt == 19:
+                raise  # else more has been written since it was measured
+
+
 def unmount(path: Path) -> None:
     """Take the small file system away; where something still uses it, it goes when that ends."""
     if os.path.ismount(path):

@@ -56,7 +56,7 @@ class TargetDataFull(Disk):
         if scene.step == "swap-datadir":
             disks.resize(scene.target.data_dir, self.small)
         else:
-            disks.fill(scene.target.data_dir)
+            disks.shrink(scene.target.data_dir)
 
     def expect(self, scene: Scene) -> Expected:
         if scene.step == "prepare":
