@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
 from dbops.database.config import MARIADB, SQLITE
-from tests import order, ran, run_folder, statements
+from tests import order, ran, run_folder, statements, turns
 
 # The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.
 # `--hypothesis-profile=long` looks for new ones: after a change of what they are about, and in a quiet hour.
@@ -48,6 +49,7 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--left-out", help="a JSON file with the names of tests that do not run")
+    turns.add_option(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,6 +57,14 @@ def pytest_configure(config: pytest.Config) -> None:
     run_folder.begin(config)
     ran.begin(config)
     statements.begin(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return turns.header(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path in turns.left_out(config.getoption("--turn")) else None
 
 
 def pytest_keyboard_interrupt() -> None:

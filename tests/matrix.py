@@ -218,7 +218,7 @@ HEAD = [
 ]
 MIDDLE = (
     f"""
-* {RUN}: `script/test` does it with real servers and compares the data. It uses the machine's own MariaDB (10.11 on Debian 12).
+* {RUN}: `script/test all` does it with real servers and compares the data. It uses the machine's own MariaDB (10.11 on Debian 12).
   It unpacks Debian's packages of MariaDB 11.8 and MySQL 9.7 into folders. If they are unavailable, their tests are skipped.
   Each test run ends with a list of what ran and what did not.
 * {BY_HAND}: the same tests do it where a developer has installed the server with its XtraBackup (`mysqld`, `xtrabackup` and
