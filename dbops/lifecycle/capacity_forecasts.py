@@ -1,9 +1,9 @@
-"""Store the walls of a cluster, for pages to read."""
+"""Store the limits of a cluster, for pages to read."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from dbops.engine.capacity.walls import Wall, WallState, most_urgent
+from dbops.engine.capacity.limits import CapacityLimit, LimitState, most_urgent
 from dbops.engine.facts.instance import to_record
 from dbops.models import CapacityForecast
 from dbops.security.redaction import without_nul
@@ -14,15 +14,15 @@ EVERY = timedelta(hours=6)
 AGAIN = timedelta(hours=1)
 
 
-def store_walls(row: CapacityForecast, walls: Sequence[Wall], now: datetime) -> int:
-    """Store the ranked walls of a cluster. Return 1, or 0 if a threshold was changed since ``row`` was read: it is due again."""
-    flagged = most_urgent(walls, now)
-    first_at = now if flagged and flagged.state is WallState.REACHED else flagged.first if flagged else None
+def store_limits(row: CapacityForecast, limits: Sequence[CapacityLimit], now: datetime) -> int:
+    """Store the ranked limits of a cluster. Return 1, or 0 if a threshold was changed since ``row`` was read: it is due again."""
+    flagged = most_urgent(limits, now)
+    first_at = now if flagged and flagged.state is LimitState.REACHED else flagged.first if flagged else None
     same = CapacityForecast.objects.filter(pk=row.pk, due_at=row.due_at)
     return same.update(
         computed_at=now,
         due_at=now + EVERY,
-        walls=without_nul([to_record(wall) for wall in walls]),
+        limits=without_nul([to_record(limit) for limit in limits]),
         soonest=without_nul(to_record(flagged)) if flagged else None,
         first_at=first_at,
     )

@@ -6,8 +6,8 @@ from datetime import datetime
 from dbops.engine.capacity.advice import advise
 from dbops.engine.capacity.advice_inputs import WAITS_COUNT_FOR, Advice, AdviceInputs, AdviceKind
 from dbops.engine.capacity.contention import contentions
+from dbops.engine.capacity.limits import CapacityLimit
 from dbops.engine.capacity.waits import WaitComparison
-from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record
 from dbops.engine.flavors.versions import parse_version
 from dbops.engine.tuning.doublewrite import judge_doublewrite
@@ -25,17 +25,17 @@ COLUMNS = (
 def advice_of(
     cluster: Cluster,
     readings: Mapping[str, CapacityReading],
-    walls: Iterable[Wall],
+    limits: Iterable[CapacityLimit],
     now: datetime,
 ) -> tuple[Advice, ...]:
     """Return the advice for the instances of a cluster, by kind and name. Four queries.
 
     Args:
-        readings: the latest one of each instance. walls: of the cluster.
+        readings: the latest one of each instance. limits: of the cluster.
     """
     facts, waits, attested = _facts(cluster), _latest_waits(cluster, now - WAITS_COUNT_FOR), _attested(cluster)
     tested, knee = results_of(cluster)
-    walls = tuple(walls)
+    limits = tuple(limits)
     found: list[Advice] = []
     for name, one in sorted(facts.items()):
         reading, measured = readings.get(name), waits.get(name)
@@ -54,7 +54,7 @@ def advice_of(
             counters=comparison.counters,
             gauges=comparison.values,
             waits_at=at,
-            walls=[wall for wall in walls if wall.instance == name],
+            limits=[limit for limit in limits if limit.instance == name],
             is_doublewrite_safe=bool(storage and storage.may_be_off and storage.repairs),
             doublewrite=one.server.doublewrite,
             tested=tested,

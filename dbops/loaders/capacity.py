@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from dbops.engine.capacity.cluster import History, RebuildForecast, walls_of
+from dbops.engine.capacity.cluster import History, RebuildForecast, limits_of
+from dbops.engine.capacity.limits import CapacityLimit, LimitKind
 from dbops.engine.capacity.trend import DailyValue
-from dbops.engine.capacity.walls import Wall, WallKind
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.states import REPLICAS, Role
 from dbops.loaders.cluster_snapshots import predicted
@@ -25,10 +25,10 @@ COLUMNS = (
 )
 
 
-def walls_now(cluster: Cluster, now: datetime) -> tuple[Wall, ...]:
-    """Return the ranked walls of a cluster. It takes 30 ms for each series: for the worker, not for pages."""
+def limits_now(cluster: Cluster, now: datetime) -> tuple[CapacityLimit, ...]:
+    """Return the ranked limits of a cluster. It takes 30 ms for each series: for the worker, not for pages."""
     histories = histories_of(cluster, now)
-    return walls_of(histories, thresholds_of(cluster.pk), rebuild_forecast_of(cluster, histories))
+    return limits_of(histories, thresholds_of(cluster.pk), rebuild_forecast_of(cluster, histories))
 
 
 def histories_of(cluster: Cluster, now: datetime) -> list[History]:
@@ -53,10 +53,10 @@ def histories_of(cluster: Cluster, now: datetime) -> list[History]:
     ]
 
 
-def thresholds_of(cluster_id: int) -> dict[WallKind, int]:
+def thresholds_of(cluster_id: int) -> dict[LimitKind, int]:
     """Return the thresholds that people set for a cluster. One query."""
     rows = CapacityThreshold.objects.filter(cluster=cluster_id).order_by("kind")
-    return {WallKind(kind): value for kind, value in rows.values_list("kind", "value")}
+    return {LimitKind(kind): value for kind, value in rows.values_list("kind", "value")}
 
 
 def rebuild_forecast_of(cluster: Cluster, histories: Sequence[History]) -> RebuildForecast | None:

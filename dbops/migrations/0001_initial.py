@@ -2008,7 +2008,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("computed_at", models.DateTimeField(null=True)),
                 ("due_at", models.DateTimeField(db_index=True)),
-                ("walls", models.JSONField(default=list)),
+                ("limits", models.JSONField(default=list)),
                 ("soonest", models.JSONField(null=True)),
                 ("first_at", models.DateTimeField(null=True)),
                 (

@@ -67,7 +67,7 @@ class CapacityReading(models.Model):
 
 
 class CapacityThreshold(models.Model):
-    """A limit that people set for a cluster: ``kind`` is a ``WallKind``, ``value`` in the unit of its walls."""
+    """A limit that people set for a cluster: ``kind`` is a ``LimitKind``, ``value`` in the unit of its limits."""
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="capacity_thresholds", db_index=False)
     kind = models.CharField(max_length=20)
@@ -81,15 +81,15 @@ class CapacityThreshold(models.Model):
 
 
 class CapacityForecast(models.Model):
-    """The ranked walls of a cluster, as ``worker.capacity_forecast`` last computed them: pages read this row alone.
+    """The ranked limits of a cluster, as ``worker.capacity_forecast`` last computed them: pages read this row alone.
 
-    ``walls`` are records of ``engine.capacity.walls.Wall``. ``due_at``: when they are computed again; a changed threshold or goal
-    moves it to now. ``soonest`` is the wall that pages flag when ``first_at`` is near; ``None``: none.
+    ``limits`` are records of ``engine.capacity.limits.CapacityLimit``. ``due_at``: when they are computed again; a changed threshold or
+    goal moves it to now. ``soonest`` is the limit that pages flag when ``first_at`` is near; ``None``: none.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="capacity_forecast")
     computed_at = models.DateTimeField(null=True)
     due_at = models.DateTimeField(db_index=True)
-    walls = models.JSONField(default=list)
+    limits = models.JSONField(default=list)
     soonest = models.JSONField(null=True)
     first_at = models.DateTimeField(null=True)

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from dbops.audit.log import append
 from dbops.database import clock
-from dbops.engine.capacity.walls import WITH_THRESHOLD, WallKind
+from dbops.engine.capacity.limits import WITH_THRESHOLD, LimitKind
 from dbops.engine.errors import Refused
 from dbops.engine.phrases import phrase
 from dbops.models import CapacityForecast, CapacityThreshold, Cluster
@@ -17,11 +17,11 @@ from dbops.security.permissions import require_operator
 LARGEST = 2**63 - 1
 
 
-def set_thresholds(*, actor: User, cluster: Cluster, values: Mapping[WallKind, int | None]) -> None:
+def set_thresholds(*, actor: User, cluster: Cluster, values: Mapping[LimitKind, int | None]) -> None:
     """Set the limits that a cluster's growth is compared with. The worker then computes the forecast again.
 
     Args:
-        values: in the unit of the wall; ``None`` removes a threshold; a kind that is missing stays as it is.
+        values: in the unit of the limit; ``None`` removes a threshold; a kind that is missing stays as it is.
 
     Raises:
         Refused: ``access.denied``; a value is below 1 or too large, or the kind has no threshold (``capacity.invalid``).

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Max
 
-from dbops.engine.capacity.walls import SOON, Wall, WallKind
+from dbops.engine.capacity.limits import SOON, CapacityLimit, LimitKind
 from dbops.engine.facts.instance import from_record
 from dbops.loaders.capacity import thresholds_of
 from dbops.models import CapacityForecast, CapacityReading, Cluster
@@ -22,24 +22,24 @@ SERIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterWalls:
-    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time.
+class ClusterLimits:
+    """A cluster's ranked limits when they were computed. ``computed_at`` is ``None`` before the first time.
 
     ``flagged`` is the most urgent one, ``None`` if none is flagged.
     """
 
-    walls: tuple[Wall, ...]
-    flagged: Wall | None
+    limits: tuple[CapacityLimit, ...]
+    flagged: CapacityLimit | None
     computed_at: datetime | None
-    thresholds: dict[WallKind, int]
+    thresholds: dict[LimitKind, int]
 
 
-def cluster_walls(cluster: Cluster) -> ClusterWalls:
-    """Return the ranked walls of one cluster. Two queries."""
+def cluster_limits(cluster: Cluster) -> ClusterLimits:
+    """Return the ranked limits of one cluster. Two queries."""
     row = CapacityForecast.objects.filter(cluster=cluster).first()
-    return ClusterWalls(
-        walls=tuple(from_record(Wall, one) for one in row.walls) if row else (),
-        flagged=from_record(Wall, row.soonest) if row and row.soonest else None,
+    return ClusterLimits(
+        limits=tuple(from_record(CapacityLimit, one) for one in row.limits) if row else (),
+        flagged=from_record(CapacityLimit, row.soonest) if row and row.soonest else None,
         computed_at=row.computed_at if row else None,
         thresholds=thresholds_of(cluster.pk),
     )
@@ -73,12 +73,12 @@ def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
     return {row.instance.name: row for row in rows}
 
 
-def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, Wall]:
-    """Return the flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
+def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, CapacityLimit]:
+    """Return the flagged limit of each cluster that has one within ``SOON``, by the cluster's key. One query.
 
     Args:
         only: the key of one cluster.
     """
     rows = CapacityForecast.objects.filter(first_at__lte=now + SOON).order_by()
     rows = rows if only is None else rows.filter(cluster=only)
-    return {key: from_record(Wall, wall) for key, wall in rows.values_list("cluster_id", "soonest")}
+    return {key: from_record(CapacityLimit, limit) for key, limit in rows.values_list("cluster_id", "soonest")}

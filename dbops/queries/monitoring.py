@@ -228,9 +228,9 @@ def _capacity(clusters: list[ClusterNow], now: datetime) -> Iterator[Metric]:
         "dbops_cluster_limit_timestamp_seconds", "When a cluster reaches its first limit, if that is within 90 days."
     )
     names = {one.pk: one.name for one in clusters}
-    for key, wall in soon_by_cluster(now).items():
+    for key, limit in soon_by_cluster(now).items():
         if key in names:
-            metric.add((wall.first or now).timestamp(), cluster=names[key], limit=str(wall.kind))
+            metric.add((limit.first or now).timestamp(), cluster=names[key], limit=str(limit.kind))
     yield metric
 
 

@@ -1,4 +1,4 @@
-"""Compute the walls of clusters and store them: a fit of each series would take a page too long."""
+"""Compute the limits of clusters and store them: a fit of each series would take a page too long."""
 
 import logging
 import time
@@ -8,8 +8,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 
 from dbops.database.errors import AWAY
-from dbops.lifecycle.capacity_forecasts import EVERY, put_off, store_walls
-from dbops.loaders.capacity import walls_now
+from dbops.lifecycle.capacity_forecasts import EVERY, put_off, store_limits
+from dbops.loaders.capacity import limits_now
 from dbops.models import CapacityForecast, Cluster
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ CLUSTERS = 50
 
 
 def forecast_due(now: datetime, *, seconds: float = 20.0) -> int:
-    """Compute and store the walls of clusters whose forecast is due. Return their number. A fault in one stops no other.
+    """Compute and store the limits of clusters whose forecast is due. Return their number. A fault in one stops no other.
 
     Args:
         seconds: no new work starts after this time; the next call continues.
@@ -33,7 +33,7 @@ def forecast_due(now: datetime, *, seconds: float = 20.0) -> int:
         if time.monotonic() - began >= seconds:
             break
         try:
-            done += store_walls(row, walls_now(row.cluster, now), now)
+            done += store_limits(row, limits_now(row.cluster, now), now)
         except (SoftTimeLimitExceeded, *AWAY):
             raise
         except Exception:

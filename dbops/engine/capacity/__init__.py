@@ -1,1 +1,1 @@
-"""When a cluster reaches a limit: trends of its readings, and the walls ahead of it."""
+"""When a cluster reaches a limit: trends of its readings, and the limits ahead of it."""

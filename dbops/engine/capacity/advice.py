@@ -1,4 +1,4 @@
-"""Advice for one instance, from its readings, waits, walls and tests, each with evidence, the change, and how to undo it."""
+"""Advice for one instance, from its readings, waits, limits and tests, each with evidence, the change, and how to undo it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -15,8 +15,8 @@ from dbops.engine.capacity.advice_inputs import (
 )
 from dbops.engine.capacity.cluster import HOUR_SECONDS
 from dbops.engine.capacity.contention import MISSES_PER_SECOND, Contention
+from dbops.engine.capacity.limits import LimitKind, LimitState
 from dbops.engine.capacity.waits import WaitClass
-from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.flavors.setting_changes import SettingChange, change_of, redo_setting, together
 
 #: Room above what is needed now.
@@ -84,7 +84,7 @@ def _table_caches(given: AdviceInputs) -> Iterator[Advice]:
         changes,
         memory_bytes=_memory_of(given, new),
         binds_next=_binds_next(given, new, tables, files),
-        by=_dates(given, WallKind.TABLE_CACHE, WallKind.DEFINITIONS, WallKind.OPEN_FILES),
+        by=_dates(given, LimitKind.TABLE_CACHE, LimitKind.DEFINITIONS, LimitKind.OPEN_FILES),
     )
 
 
@@ -158,11 +158,11 @@ def _purge(given: AdviceInputs) -> Iterator[Advice]:
 
 def _redo(given: AdviceInputs) -> Iterator[Advice]:
     """Give the redo log room for an hour of writes."""
-    wall, waits = given.wall(WallKind.REDO), given.counters.get("Innodb_log_waits", 0)
+    limit, waits = given.limit(LimitKind.REDO), given.counters.get("Innodb_log_waits", 0)
     rate, capacity = given.values.get("redo_bytes_per_second"), given.values.get("redo_capacity_bytes")
-    if rate is None or not capacity or wall is None or wall.state not in (WallState.REACHED, WallState.AHEAD):
+    if rate is None or not capacity or limit is None or limit.state not in (LimitState.REACHED, LimitState.AHEAD):
         return
-    wanted = ceil(max(rate * HOUR_SECONDS, wall.current) * MARGIN / GIB) * GIB
+    wanted = ceil(max(rate * HOUR_SECONDS, limit.current) * MARGIN / GIB) * GIB
     if wanted <= capacity:
         return
     name = redo_setting(given.flavor, given.version)
@@ -171,10 +171,10 @@ def _redo(given: AdviceInputs) -> Iterator[Advice]:
     change = change_of(
         given.flavor, given.version, name, old=str(int(capacity) // parts), new=str(ceil(wanted / parts))
     )
-    evidence = [AdviceEvidence(EvidenceSource.FORECAST, "redo_bytes_per_hour", wall.current)]
+    evidence = [AdviceEvidence(EvidenceSource.FORECAST, "redo_bytes_per_hour", limit.current)]
     evidence += [AdviceEvidence(EvidenceSource.WAITS, "Innodb_log_waits", waits, given.waits_at)] if waits else []
     evidence += _from_reading(given, "redo_capacity_bytes")
-    yield Advice(AdviceKind.REDO_CAPACITY, given.instance, tuple(evidence), (change,), by=(wall.first, wall.last))
+    yield Advice(AdviceKind.REDO_CAPACITY, given.instance, tuple(evidence), (change,), by=(limit.first, limit.last))
 
 
 def _buffer_pool(given: AdviceInputs) -> Iterator[Advice]:
@@ -208,28 +208,32 @@ def _doublewrite(given: AdviceInputs) -> Iterator[Advice]:
 
 def _fewer_schemas(given: AdviceInputs) -> Iterator[Advice]:
     """Move schemas before the threshold, or the knee of a load test, is reached."""
-    wall, schemas = given.wall(WallKind.SCHEMAS), given.values.get("schemas")
+    limit, schemas = given.limit(LimitKind.SCHEMAS), given.values.get("schemas")
     if given.knee and schemas is not None:
-        limit, test = given.knee
-        if schemas >= limit and wall is None:
-            knee = AdviceEvidence(EvidenceSource.LOAD_TEST, "knee_schemas", limit, test=test)
+        within_budget, test = given.knee
+        if schemas >= within_budget and limit is None:
+            knee = AdviceEvidence(EvidenceSource.LOAD_TEST, "knee_schemas", within_budget, test=test)
             evidence = (knee, *_from_reading(given, "schemas"))
-            yield Advice(AdviceKind.FEWER_SCHEMAS, given.instance, evidence, move=int(schemas - limit) + 1)
-    if wall is None or wall.state not in (WallState.REACHED, WallState.AHEAD):
+            yield Advice(AdviceKind.FEWER_SCHEMAS, given.instance, evidence, move=int(schemas - within_budget) + 1)
+    if limit is None or limit.state not in (LimitState.REACHED, LimitState.AHEAD):
         return
     evidence = (
-        AdviceEvidence(EvidenceSource.FORECAST, "schemas", wall.current),
-        AdviceEvidence(EvidenceSource.FORECAST, "schemas_threshold", wall.limit),
+        AdviceEvidence(EvidenceSource.FORECAST, "schemas", limit.current),
+        AdviceEvidence(EvidenceSource.FORECAST, "schemas_threshold", limit.value),
         *(
             [AdviceEvidence(EvidenceSource.LOAD_TEST, "knee_schemas", given.knee[0], test=given.knee[1])]
             if given.knee
             else []
         ),
     )
-    yearly = max(0.0, wall.trend.rate_per_day or 0.0) * 365
-    move = ceil(wall.current + yearly - wall.limit)
+    yearly = max(0.0, limit.trend.rate_per_day or 0.0) * 365
+    move = ceil(limit.current + yearly - limit.value)
     yield Advice(
-        AdviceKind.FEWER_SCHEMAS, given.instance, evidence, by=(wall.first, wall.last), move=move if move > 0 else None
+        AdviceKind.FEWER_SCHEMAS,
+        given.instance,
+        evidence,
+        by=(limit.first, limit.last),
+        move=move if move > 0 else None,
     )
 
 
@@ -247,10 +251,10 @@ def _from_reading(given: AdviceInputs, *names: str) -> Iterator[AdviceEvidence]:
             yield AdviceEvidence(EvidenceSource.READING, name, value, given.read_at)
 
 
-def _dates(given: AdviceInputs, *kinds: WallKind) -> tuple[datetime | None, datetime | None]:
-    """Return the dates of the first of these walls that has one."""
-    walls = [wall for wall in given.walls if wall.kind in kinds and wall.first]
-    first = min(walls, key=lambda wall: wall.first.timestamp() if wall.first else 0.0, default=None)
+def _dates(given: AdviceInputs, *kinds: LimitKind) -> tuple[datetime | None, datetime | None]:
+    """Return the dates of the first of these limits that has one."""
+    limits = [limit for limit in given.limits if limit.kind in kinds and limit.first]
+    first = min(limits, key=lambda limit: limit.first.timestamp() if limit.first else 0.0, default=None)
     return (first.first, first.last) if first else (None, None)
 
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dbops.engine.capacity.contention import Contention
+from dbops.engine.capacity.limits import CapacityLimit, LimitKind
 from dbops.engine.capacity.waits import WaitClass
-from dbops.engine.capacity.walls import Wall, WallKind
 from dbops.engine.flavors.base import Version
 from dbops.engine.flavors.setting_changes import SettingChange
 
@@ -97,7 +97,7 @@ class AdviceInputs:
         flavor: ``mysql`` or ``mariadb``. version: of the server.
         values: numbers of its latest reading, by column, with ``read_at``. settings: of its latest reading of waits, with ``waits_at``.
         contentions, counters, gauges: what that found.
-        walls: of the instance.
+        limits: of the instance.
         is_doublewrite_safe: the storage needs none, and it is on (``doublewrite``: its setting).
         tested: A/B tests of the cluster. knee: schemas at which a load test found the knee, and its number.
     """
@@ -112,7 +112,7 @@ class AdviceInputs:
     counters: Mapping[str, int] = field(default_factory=dict)
     gauges: Mapping[str, int] = field(default_factory=dict)
     waits_at: datetime | None = None
-    walls: Sequence[Wall] = ()
+    limits: Sequence[CapacityLimit] = ()
     is_doublewrite_safe: bool = False
     doublewrite: str = ""
     tested: Sequence[MeasuredChange] = ()
@@ -121,8 +121,8 @@ class AdviceInputs:
     def contention(self, *kinds: WaitClass) -> list[Contention]:
         return [one for one in self.contentions if one.kind in kinds]
 
-    def wall(self, kind: WallKind) -> Wall | None:
-        return next((one for one in self.walls if one.kind is kind), None)
+    def limit(self, kind: LimitKind) -> CapacityLimit | None:
+        return next((one for one in self.limits if one.kind is kind), None)
 
     def setting(self, name: str) -> int | None:
         """Return a setting as it was last read, with the waits or with the growth."""

@@ -1,16 +1,16 @@
-"""Find the walls of one cluster in the histories of its instances."""
+"""Find the limits of one cluster in the histories of its instances."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import fmean
 
+from dbops.engine.capacity.limits import THRESHOLD, CapacityLimit, LimitKind, limit_of, ranked
 from dbops.engine.capacity.trend import DailyValue, trend_of
-from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, ranked, wall_of
 from dbops.engine.phrases import phrase
 
 HOUR_SECONDS = 3600
-#: Auto-increment columns below this share of their type are far from any wall.
+#: Auto-increment columns below this share of their type are far from any limit.
 LEAST_SHARE = 0.01
 
 Series = Sequence[DailyValue]
@@ -58,16 +58,16 @@ class RebuildForecast:
     goal_seconds: int
 
 
-def walls_of(
-    histories: Sequence[History], thresholds: Mapping[WallKind, int], rebuild: RebuildForecast | None = None
-) -> tuple[Wall, ...]:
-    """Return the ranked walls of a cluster.
+def limits_of(
+    histories: Sequence[History], thresholds: Mapping[LimitKind, int], rebuild: RebuildForecast | None = None
+) -> tuple[CapacityLimit, ...]:
+    """Return the ranked limits of a cluster.
 
     What replicas share with the primary (schemas, tables, auto-increment columns) is taken from the primary, or from the instance with
     the longest history if it was never read.
     """
     leading = max(histories, key=lambda one: (bool(one.series) and one.is_primary, _length(one)), default=None)
-    found: list[Wall] = []
+    found: list[CapacityLimit] = []
     if leading:
         found += _shared(leading, thresholds)
     for history in histories:
@@ -81,44 +81,44 @@ def _length(history: History) -> int:
     return max(map(len, history.series.values()), default=0)
 
 
-def _wall(
-    kind: WallKind,
+def _limit(
+    kind: LimitKind,
     history: History,
     points: Series,
-    limit: float | None,
-    limit_is: str,
+    value: float | None,
+    set_by: str,
     *,
     subject: str = "",
     evidence: Mapping[str, float | None] | None = None,
-) -> Iterator[Wall]:
-    """Yield the wall, unless its value or limit is unknown."""
+) -> Iterator[CapacityLimit]:
+    """Yield the limit, unless its current or its own value is unknown."""
     trend = trend_of(points)
-    if trend.level is None or limit is None or limit <= 0:
+    if trend.level is None or value is None or value <= 0:
         return
-    yield wall_of(
+    yield limit_of(
         kind,
         history.name,
         current=trend.level,
-        limit=limit,
-        limit_is=limit_is,
+        value=value,
+        set_by=set_by,
         trend=trend,
         subject=subject,
-        evidence={name: f"{value:.0f}" for name, value in (evidence or {}).items() if value is not None},
+        evidence={name: f"{figure:.0f}" for name, figure in (evidence or {}).items() if figure is not None},
     )
 
 
-def _shared(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall]:
-    for kind, column in ((WallKind.SCHEMAS, "schemas"), (WallKind.TABLES, "tables")):
-        yield from _wall(kind, history, history.values(column), thresholds.get(kind), THRESHOLD)
+def _shared(history: History, thresholds: Mapping[LimitKind, int]) -> Iterator[CapacityLimit]:
+    for kind, column in ((LimitKind.SCHEMAS, "schemas"), (LimitKind.TABLES, "tables")):
+        yield from _limit(kind, history, history.values(column), thresholds.get(kind), THRESHOLD)
     for name, points in history.auto_increment.items():
         largest = history.largest[name]
         if points and points[-1].value >= LEAST_SHARE * largest:
-            yield from _wall(WallKind.AUTO_INCREMENT, history, points, largest, phrase("column type"), subject=name)
+            yield from _limit(LimitKind.AUTO_INCREMENT, history, points, largest, phrase("column type"), subject=name)
 
 
-def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall]:
-    """Yield the wall of the lower limit; of both once the threshold is reached: the disk can still fill."""
-    size, threshold = history.last("disk_bytes"), thresholds.get(WallKind.DISK)
+def _disk(history: History, thresholds: Mapping[LimitKind, int]) -> Iterator[CapacityLimit]:
+    """Yield the lower limit; both once the threshold is reached: the disk can still fill."""
+    size, threshold = history.last("disk_bytes"), thresholds.get(LimitKind.DISK)
     free = {point.at: point.value for point in history.series.get("disk_free_bytes", ())}
     used = [
         DailyValue(one.at, one.value - free[one.at]) for one in history.series.get("disk_bytes", ()) if one.at in free
@@ -130,16 +130,16 @@ def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall
     evidence = {
         name: history.last(name) for name in ("disk_free_bytes", "data_dir_bytes", "kept_bytes", "binlog_bytes")
     }
-    for limit_is, limit in limits.items():
-        yield from _wall(WallKind.DISK, history, used, limit, limit_is, evidence=evidence)
+    for set_by, value in limits.items():
+        yield from _limit(LimitKind.DISK, history, used, value, set_by, evidence=evidence)
 
 
-def _caches(history: History) -> Iterator[Wall]:
-    """Yield the walls of caches: each table and partition that is in use needs a place."""
+def _caches(history: History) -> Iterator[CapacityLimit]:
+    """Yield the limits of caches: each table and partition that is in use needs a place."""
     files = history.values("tables", "partitions")
     misses = history.last("cache_misses_per_second")
-    yield from _wall(
-        WallKind.TABLE_CACHE,
+    yield from _limit(
+        LimitKind.TABLE_CACHE,
         history,
         files,
         history.last("table_open_cache"),
@@ -150,8 +150,8 @@ def _caches(history: History) -> Iterator[Wall]:
             "cache_misses_per_hour": None if misses is None else misses * HOUR_SECONDS,
         },
     )
-    yield from _wall(
-        WallKind.DEFINITIONS,
+    yield from _limit(
+        LimitKind.DEFINITIONS,
         history,
         history.values("tables"),
         history.last("table_definition_cache"),
@@ -162,17 +162,17 @@ def _caches(history: History) -> Iterator[Wall]:
     limits = {name: value for name in names if (value := history.last(name)) is not None}
     if limits:
         binding = min(limits, key=lambda name: limits[name])
-        yield from _wall(WallKind.OPEN_FILES, history, files, limits[binding], binding, evidence=dict(limits))
+        yield from _limit(LimitKind.OPEN_FILES, history, files, limits[binding], binding, evidence=dict(limits))
 
 
-def _load(history: History) -> Iterator[Wall]:
+def _load(history: History) -> Iterator[CapacityLimit]:
     peak = history.values("connections_peak")
-    yield from _wall(WallKind.CONNECTIONS, history, peak, history.last("max_connections"), "max_connections")
+    yield from _limit(LimitKind.CONNECTIONS, history, peak, history.last("max_connections"), "max_connections")
     redo = [
         DailyValue(point.at, point.value * HOUR_SECONDS)
         for point in averages(history.series.get("redo_bytes_per_second", ()))
     ]
-    yield from _wall(WallKind.REDO, history, redo, history.last("redo_capacity_bytes"), phrase("redo log capacity"))
+    yield from _limit(LimitKind.REDO, history, redo, history.last("redo_capacity_bytes"), phrase("redo log capacity"))
 
 
 def averages(points: Series) -> list[DailyValue]:
@@ -181,8 +181,10 @@ def averages(points: Series) -> list[DailyValue]:
     return [DailyValue(day[-1].at, fmean(point.value for point in day)) for day in days[:-1] or days]
 
 
-def _rebuild(histories: Iterable[History], leading: History | None, rebuild: RebuildForecast) -> Iterator[Wall]:
-    """Yield the walls of the rebuild time: the goal, and the binary logs that the new replica must still find."""
+def _rebuild(
+    histories: Iterable[History], leading: History | None, rebuild: RebuildForecast
+) -> Iterator[CapacityLimit]:
+    """Yield the limits of the rebuild time: the goal, and the binary logs that the new replica must still find."""
     source = next((one for one in histories if one.name == rebuild.instance), None)
     size = source.last("backup_bytes") if source else None
     if source is None or not size:
@@ -193,8 +195,8 @@ def _rebuild(histories: Iterable[History], leading: History | None, rebuild: Reb
         for one in source.values("backup_bytes")
     ]
     evidence = {"backup_bytes": size}
-    yield from _wall(WallKind.REBUILD_TIME, source, took, rebuild.goal_seconds, "goal", evidence=evidence)
+    yield from _limit(LimitKind.REBUILD_TIME, source, took, rebuild.goal_seconds, "goal", evidence=evidence)
     if leading:
         kept = leading.last("binlog_expire_seconds")
         logs = {"binlog_bytes": leading.last("binlog_bytes")}
-        yield from _wall(WallKind.BINLOG, leading, took, kept, phrase("binlog expiry"), evidence=evidence | logs)
+        yield from _limit(LimitKind.BINLOG, leading, took, kept, phrase("binlog expiry"), evidence=evidence | logs)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.core.paginator import Page, Paginator
 from django.db.models import OuterRef, Subquery
 
-from dbops.engine.capacity.walls import Wall
+from dbops.engine.capacity.limits import CapacityLimit
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.backup_windows import BackupWindow
 from dbops.engine.schedule.calendar import Interval
@@ -49,14 +49,14 @@ class LastBackup(NamedTuple):
 class FleetRow:
     """One cluster in the list. ``window`` is the next due backup, ``last_backup`` the newest successful one, or ``None``.
 
-    ``restores`` has the restore test state of each source, the worst first. ``wall`` is the first limit reached within 90 days.
+    ``restores`` has the restore test state of each source, the worst first. ``limit`` is the first limit reached within 90 days.
     """
 
     agenda: Agenda
     window: BackupWindow | None
     last_backup: LastBackup | None = None
     restores: tuple[RestoreStatus, ...] = ()
-    wall: Wall | None = None
+    limit: CapacityLimit | None = None
 
     @property
     def untested(self) -> tuple[RestoreStatus, ...]:
@@ -110,15 +110,15 @@ def fleet(
     page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
     shown = list(page.object_list)
     backups = _last_backups(cluster.pk for cluster in shown) if with_backups else {}
-    walls = soon_by_cluster(now) if with_backups else {}
+    limits = soon_by_cluster(now) if with_backups else {}
     return FleetPage(
         page=page,
-        rows=tuple(_row(agenda, known, backups, walls) for agenda in agendas(shown, strip_of(now), now)),
+        rows=tuple(_row(agenda, known, backups, limits) for agenda in agendas(shown, strip_of(now), now)),
         counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
         untested=sum(not one.is_good for found in known.values() for one in found),
-        near_limit=len(walls),
+        near_limit=len(limits),
     )
 
 
@@ -136,11 +136,11 @@ def _row(
     agenda: Agenda,
     known: Mapping[int, list[RestoreStatus]],
     backups: Mapping[int, LastBackup],
-    walls: Mapping[int, Wall],
+    limits: Mapping[int, CapacityLimit],
 ) -> FleetRow:
     cluster = agenda.cluster.pk
     window = min(agenda.snapshot.windows, key=lambda window: window.starts_at, default=None)
-    return FleetRow(agenda, window, backups.get(cluster), tuple(known.get(cluster, ())), walls.get(cluster))
+    return FleetRow(agenda, window, backups.get(cluster), tuple(known.get(cluster, ())), limits.get(cluster))
 
 
 def _last_backups(clusters: Iterable[int]) -> dict[int, LastBackup]:

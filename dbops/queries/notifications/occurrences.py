@@ -166,13 +166,13 @@ def _restore_tests(names: dict[int, str], now: datetime) -> Iterator[Occurrence]
 
 
 def _limits(names: dict[int, str], now: datetime, within: timedelta) -> Iterator[Occurrence]:
-    for cluster, wall in soon_by_cluster(now).items():
-        if cluster in names and (wall.first is None or wall.first <= now + within):
+    for cluster, limit in soon_by_cluster(now).items():
+        if cluster in names and (limit.first is None or limit.first <= now + within):
             name = names[cluster]
-            when = f"on {wall.first:%Y-%m-%d} at the earliest" if wall.first else "reached"
+            when = f"on {limit.first:%Y-%m-%d} at the earliest" if limit.first else "reached"
             page = reverse("cluster-capacity", args=[name])
             yield Occurrence(
-                "capacity.limit", f"{cluster} {wall.kind}", name, wall.instance, f"{wall.kind}, {when}", page
+                "capacity.limit", f"{cluster} {limit.kind}", name, limit.instance, f"{limit.kind}, {when}", page
             )
 
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from math import sin, tau
 from typing import Any
 
-from dbops.engine.capacity.walls import WallKind
-from dbops.lifecycle.capacity_forecasts import store_walls
-from dbops.loaders.capacity import walls_now
+from dbops.engine.capacity.limits import LimitKind
+from dbops.lifecycle.capacity_forecasts import store_limits
+from dbops.loaders.capacity import limits_now
 from dbops.models import CapacityForecast, CapacityReading, CapacityThreshold, Cluster, Instance
 from dbops.sample.generate.clusters import CLUSTERS, GIB, SampleCluster, free_bytes_of
 
@@ -52,7 +52,7 @@ GROWTH = {
     "sessions": SampleGrowth(1, 12, 2000, days=8, questions=5200),
     "shop": SampleGrowth(561, 40, 8000, schemas_a_day=0.52, questions=3700),
 }
-THRESHOLDS = {"shop": {WallKind.SCHEMAS: 600}}
+THRESHOLDS = {"shop": {LimitKind.SCHEMAS: 600}}
 MAX_CONNECTIONS = 500
 #: Largest tables: share of the data.
 LARGEST = {
@@ -82,7 +82,7 @@ def write_readings(instances: dict[str, Instance], now: datetime, seed: int) -> 
     for row in Cluster.objects.order_by("name"):
         for kind, value in THRESHOLDS.get(row.name, {}).items():
             CapacityThreshold.objects.create(cluster=row, kind=kind, value=value)
-        store_walls(CapacityForecast.objects.create(cluster=row, due_at=now), walls_now(row, now), now)
+        store_limits(CapacityForecast.objects.create(cluster=row, due_at=now), limits_now(row, now), now)
     return len(rows)
 
 

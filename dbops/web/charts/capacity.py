@@ -9,12 +9,12 @@ from statistics import mean
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from dbops.engine.capacity.walls import Unit, Wall, WallKind
+from dbops.engine.capacity.limits import CapacityLimit, LimitKind, Unit
 from dbops.engine.phrases import phrase
+from dbops.web.capacity_limits import value_text
 from dbops.web.charts.growth import Ahead, GrowthLine, growth_chart
 from dbops.web.figures import UNKNOWN, round_bytes
 from dbops.web.templatetags.phrases import translated
-from dbops.web.walls import value_text
 
 HOUR_SECONDS = 3600
 #: Most rows of the table; the CSV file has every reading.
@@ -30,27 +30,27 @@ Daily = dict[date, tuple[datetime, float]]
 class CapacityFigure:
     """A figure of an instance: the sum of columns, or the first one without the second if ``is_rest``; ``factor`` times that.
 
-    ``kinds`` are the walls that it runs into: the first one that the instance has gives the limit.
+    ``kinds`` are the limits that it runs into: the first one that the instance has gives the limit.
     """
 
     title: str
     unit: Unit
     columns: tuple[str, ...]
-    kinds: tuple[WallKind, ...] = ()
+    kinds: tuple[LimitKind, ...] = ()
     is_rest: bool = False
     factor: float = 1.0
 
 
 FIGURES = (
-    CapacityFigure(phrase("Disk used"), Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
+    CapacityFigure(phrase("Disk used"), Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (LimitKind.DISK,), is_rest=True),
     CapacityFigure(phrase("Data and indexes"), Unit.BYTES, ("data_bytes", "index_bytes")),
-    CapacityFigure(phrase("Schemas"), Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
-    CapacityFigure(phrase("Tables"), Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
-    CapacityFigure(phrase("Tables and partitions"), Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
+    CapacityFigure(phrase("Schemas"), Unit.NUMBER, ("schemas",), (LimitKind.SCHEMAS,)),
+    CapacityFigure(phrase("Tables"), Unit.NUMBER, ("tables",), (LimitKind.TABLES, LimitKind.DEFINITIONS)),
+    CapacityFigure(phrase("Tables and partitions"), Unit.NUMBER, ("tables", "partitions"), (LimitKind.TABLE_CACHE,)),
     CapacityFigure(phrase("Open tables"), Unit.NUMBER, ("open_tables",)),
-    CapacityFigure(phrase("Connections (peak)"), Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
+    CapacityFigure(phrase("Connections (peak)"), Unit.NUMBER, ("connections_peak",), (LimitKind.CONNECTIONS,)),
     CapacityFigure(
-        phrase("Redo per hour"), Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS
+        phrase("Redo per hour"), Unit.BYTES, ("redo_bytes_per_second",), (LimitKind.REDO,), factor=HOUR_SECONDS
     ),
     CapacityFigure(phrase("Questions per second"), Unit.NUMBER, ("questions_per_second",)),
     CapacityFigure(phrase("Writes per second"), Unit.NUMBER, ("writes_per_second",)),
@@ -78,17 +78,17 @@ class FigureTable:
     rows: tuple[tuple[date, tuple[tuple[str, str], ...]], ...]
 
 
-def charts_of(series: Series, walls: Iterable[Wall], now: datetime, period: timedelta) -> list[CapacityChart]:
+def charts_of(series: Series, limits: Iterable[CapacityLimit], now: datetime, period: timedelta) -> list[CapacityChart]:
     """Return the charts of one instance.
 
     Args:
         series: known values by column, in order of time.
-        walls: of this instance.
+        limits: of this instance.
         period: for how long the charts show readings.
     """
-    by_kind = {wall.kind: wall for wall in walls}
+    by_kind = {limit.kind: limit for limit in limits}
     chosen = [next((by_kind[kind] for kind in figure.kinds if kind in by_kind), None) for figure in FIGURES]
-    return [_chart(figure, series, wall, now, period) for figure, wall in zip(FIGURES, chosen, strict=True)]
+    return [_chart(figure, series, limit, now, period) for figure, limit in zip(FIGURES, chosen, strict=True)]
 
 
 def table_of(series: Series) -> FigureTable:
@@ -110,23 +110,23 @@ def _cell(figure: CapacityFigure, reading: tuple[datetime, float] | None) -> tup
 
 
 def _chart(
-    figure: CapacityFigure, series: Series, wall: Wall | None, now: datetime, period: timedelta
+    figure: CapacityFigure, series: Series, limit: CapacityLimit | None, now: datetime, period: timedelta
 ) -> CapacityChart:
     readings = list(_daily(figure, series).values())
     line = GrowthLine(
-        figure.unit, readings, _ahead(wall, readings, period) if wall else (), wall.limit if wall else None
+        figure.unit, readings, _ahead(limit, readings, period) if limit else (), limit.value if limit else None
     )
     last = value_text(figure.unit, readings[-1][1]) if readings else translated(UNKNOWN)
-    limit = value_text(figure.unit, wall.limit) if wall else ""
+    limit_text = value_text(figure.unit, limit.value) if limit else ""
 
     def text_of(value: float) -> str:
         return _scale_text(figure.unit, value)
 
     return CapacityChart(
         translated(figure.title),
-        growth_chart(line, now, text_of, _said(figure, readings, limit)),
+        growth_chart(line, now, text_of, _said(figure, readings, limit_text)),
         last,
-        limit,
+        limit_text,
         bool(line.ahead),
     )
 
@@ -170,14 +170,14 @@ def _column(name: str, readings: Iterable[tuple[datetime, float]]) -> Daily:
     return {day: found[-1] for day, found in days.items()}
 
 
-def _ahead(wall: Wall, readings: Sequence[tuple[datetime, float]], period: timedelta) -> tuple[Ahead, ...]:
-    """Return the range of a forecast until the wall is surely reached, but no longer than readings are shown."""
-    trend = wall.trend
+def _ahead(limit: CapacityLimit, readings: Sequence[tuple[datetime, float]], period: timedelta) -> tuple[Ahead, ...]:
+    """Return the range of a forecast until the limit is surely reached, but no longer than readings are shown."""
+    trend = limit.trend
     if not readings or trend.level is None or trend.at is None or trend.low_per_day is None:
         return ()
     high = trend.high_per_day or 0.0
     longest = max(SHORTEST, min(LONGEST, period, readings[-1][0] - readings[0][0]))
-    wanted = (wall.last or wall.first or trend.at) - trend.at
+    wanted = (limit.last or limit.first or trend.at) - trend.at
     until = min(longest, max(SHORTEST, wanted * 1.1))
     days = until / timedelta(days=1)
     end = Ahead(trend.at + until, trend.level + trend.low_per_day * days, trend.level + high * days)

@@ -1,4 +1,4 @@
-"""Export the capacity page: readings as CSV, walls as JSON."""
+"""Export the capacity page: readings as CSV, limits as JSON."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpResponse
 
 from dbops.engine.capacity.advice_inputs import Advice
-from dbops.engine.capacity.walls import Wall
+from dbops.engine.capacity.limits import CapacityLimit
 from dbops.engine.facts.instance import to_record
-from dbops.queries.capacity import SERIES, ClusterWalls
+from dbops.queries.capacity import SERIES, ClusterLimits
 from dbops.web.exports.tables import csv_answer, json_answer
 
 
@@ -19,13 +19,13 @@ def readings_file(cluster: str, readings: Iterable[tuple[Any, ...]], now: dateti
     return csv_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", ("instance", "at", *SERIES), lines)
 
 
-def walls_file(cluster: str, found: ClusterWalls, now: datetime) -> HttpResponse:
-    """Return the ranked walls with their trends, and the thresholds."""
+def limits_file(cluster: str, found: ClusterLimits, now: datetime) -> HttpResponse:
+    """Return the ranked limits with their trends, and the thresholds."""
     content = {
         "cluster": cluster,
         "computed_at": found.computed_at.isoformat(timespec="seconds") if found.computed_at else None,
         "thresholds": {str(kind): value for kind, value in found.thresholds.items()},
-        "walls": [_wall(wall) for wall in found.walls],
+        "limits": [_limit(limit) for limit in found.limits],
     }
     return json_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", content)
 
@@ -36,5 +36,5 @@ def advice_file(cluster: str, advice: Iterable[Advice], now: datetime) -> HttpRe
     return json_answer(f"advice-{cluster}-{now:%Y-%m-%d}", content)
 
 
-def _wall(wall: Wall) -> dict[str, Any]:
-    return {**to_record(wall), "unit": str(wall.unit)}
+def _limit(limit: CapacityLimit) -> dict[str, Any]:
+    return {**to_record(limit), "unit": str(limit.unit)}

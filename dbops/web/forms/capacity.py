@@ -7,7 +7,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
-from dbops.engine.capacity.walls import WallKind
+from dbops.engine.capacity.limits import LimitKind
 from dbops.engine.errors import Refused
 from dbops.web.refusal_texts import cause_of
 
@@ -39,20 +39,20 @@ class ThresholdForm(forms.Form):
             field.widget.attrs["class"] = "form-control"
 
     @classmethod
-    def of(cls, thresholds: Mapping[WallKind, int]) -> Self:
+    def of(cls, thresholds: Mapping[LimitKind, int]) -> Self:
         """Return the form that shows stored thresholds."""
         initial = {kind.value: value for kind, value in thresholds.items()}
-        if WallKind.DISK in thresholds:
-            initial["disk"] = round(thresholds[WallKind.DISK] / GIB)
+        if LimitKind.DISK in thresholds:
+            initial["disk"] = round(thresholds[LimitKind.DISK] / GIB)
         return cls(initial=initial)
 
-    def values(self) -> dict[WallKind, int | None]:
-        """Return the thresholds in the units of their walls."""
+    def values(self) -> dict[LimitKind, int | None]:
+        """Return the thresholds in the units of their limits."""
         disk = self.cleaned_data["disk"]
         return {
-            WallKind.SCHEMAS: self.cleaned_data["schemas"],
-            WallKind.TABLES: self.cleaned_data["tables"],
-            WallKind.DISK: None if disk is None else disk * GIB,
+            LimitKind.SCHEMAS: self.cleaned_data["schemas"],
+            LimitKind.TABLES: self.cleaned_data["tables"],
+            LimitKind.DISK: None if disk is None else disk * GIB,
         }
 
     def add_refusal(self, error: Refused) -> None:

@@ -3,10 +3,10 @@
 from django import template
 
 from dbops.database import clock
-from dbops.engine.capacity.walls import Wall
+from dbops.engine.capacity.limits import CapacityLimit
 from dbops.queries.availability.forecast import ClusterForecast
+from dbops.web.capacity_limits import flag_text, sentence
 from dbops.web.charts.heatmap import Worst, describe_worst_hour, worst_hour
-from dbops.web.walls import flag_text, sentence
 
 register = template.Library()
 
@@ -24,12 +24,12 @@ def worst_hour_text(ahead: ClusterForecast) -> str:
 
 
 @register.filter
-def wall_flag(wall: Wall) -> str:
+def limit_flag(limit: CapacityLimit) -> str:
     """Return a limit that comes near as a short label."""
-    return flag_text(wall, clock.now())
+    return flag_text(limit, clock.now())
 
 
 @register.filter
-def wall_sentence(wall: Wall) -> str:
+def limit_sentence(limit: CapacityLimit) -> str:
     """Return a limit with its instance and time."""
-    return sentence(wall, clock.now())
+    return sentence(limit, clock.now())

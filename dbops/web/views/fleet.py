@@ -113,7 +113,7 @@ def show_cluster(
         "doublewrite_differs": settings_that_differ(page.row.rows),
         "queues": queues_of(agenda),
         "tidb": tidb_page(page.row),
-        "wall": None if is_poll else soon_by_cluster(now, page.cluster.pk).get(page.cluster.pk),
+        "limit": None if is_poll else soon_by_cluster(now, page.cluster.pk).get(page.cluster.pk),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
         "maintenances": () if is_poll else calendar.maintenances(page.cluster, now),

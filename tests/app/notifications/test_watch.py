@@ -9,8 +9,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from dbops.database import clock
+from dbops.engine.capacity.limits import CapacityLimit, LimitKind, LimitState
 from dbops.engine.capacity.trend import Trend, TrendState
-from dbops.engine.capacity.walls import Wall, WallKind, WallState
 from dbops.engine.facts.instance import to_record
 from dbops.engine.notifications.events import EVENTS
 from dbops.engine.states import Approval, RunStatus, Status
@@ -86,9 +86,11 @@ def all_away(trio: Trio) -> None:
 
 def near_limit(trio: Trio) -> None:
     soon = clock.now() + timedelta(days=20)
-    wall = Wall(WallKind.DISK, "replica-1", 1, 2, "disk", Trend(TrendState.GROWING, 1), WallState.AHEAD, first=soon)
+    limit = CapacityLimit(
+        LimitKind.DISK, "replica-1", 1, 2, "disk", Trend(TrendState.GROWING, 1), LimitState.AHEAD, first=soon
+    )
     CapacityForecast.objects.create(
-        cluster=trio[0].cluster, computed_at=clock.now(), due_at=clock.now(), first_at=soon, soonest=to_record(wall)
+        cluster=trio[0].cluster, computed_at=clock.now(), due_at=clock.now(), first_at=soon, soonest=to_record(limit)
     )
 
 

@@ -11,7 +11,7 @@ from django.urls import URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from dbops.engine.availability.record import Cause
-from dbops.engine.capacity.walls import WallKind, WallState
+from dbops.engine.capacity.limits import LimitKind, LimitState
 from dbops.engine.facts.instance import from_record
 from dbops.engine.load_tests.comparison import Verdict as LoadVerdict
 from dbops.engine.load_tests.knee import KneeKind
@@ -35,7 +35,7 @@ from dbops.models import (
 )
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
-from dbops.queries.capacity import cluster_walls, soon_by_cluster
+from dbops.queries.capacity import cluster_limits, soon_by_cluster
 from dbops.queries.fleet.doublewrite import doublewrite_page
 from dbops.queries.load_tests import plan_of
 from dbops.sample.database_check import is_sample
@@ -106,9 +106,9 @@ def test_sample_rebuilds_are_consistent() -> None:
 
 def test_sample_has_limits_near_far_and_unknown(reader: Client) -> None:
     soon = soon_by_cluster(timezone.now())
-    assert {wall.kind for wall in soon.values()} == {WallKind.DISK, WallKind.SCHEMAS, WallKind.AUTO_INCREMENT}
-    states = {wall.state for row in Cluster.objects.all() for wall in cluster_walls(row).walls}
-    assert states == set(WallState)
+    assert {limit.kind for limit in soon.values()} == {LimitKind.DISK, LimitKind.SCHEMAS, LimitKind.AUTO_INCREMENT}
+    states = {limit.state for row in Cluster.objects.all() for limit in cluster_limits(row).limits}
+    assert states == set(LimitState)
     for name in Cluster.objects.values_list("name", flat=True):
         charts = reader.get(reverse("cluster-capacity", args=[name])).context["charts"]
         # TiDB reports sizes, and nothing of InnoDB

@@ -12,13 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.engine.capacity.advice_inputs import AdviceKind
+from dbops.engine.capacity.limits import LimitKind, LimitState
 from dbops.engine.capacity.waits import WaitComparison
-from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.facts.waits import WaitShare
-from dbops.lifecycle.capacity_forecasts import store_walls
-from dbops.loaders.capacity import walls_now
+from dbops.lifecycle.capacity_forecasts import store_limits
+from dbops.loaders.capacity import limits_now
 from dbops.models import (
     AuditEntry,
     CapacityForecast,
@@ -29,8 +29,8 @@ from dbops.models import (
     WaitReading,
 )
 from dbops.operations.capacity import set_thresholds
+from dbops.web.capacity_limits import days_text, when_text
 from dbops.web.charts.growth import GrowthLine, growth_chart
-from dbops.web.walls import days_text, when_text
 from tests.app.factories import make_operator, make_trio, make_viewer
 
 from .marks import marks
@@ -68,7 +68,7 @@ def read(instance: Instance, days: int, *, a_day: int = GIB, free: int = 40 * GI
 
 def forecast(cluster: Cluster) -> CapacityForecast:
     row, _ = CapacityForecast.objects.get_or_create(cluster=cluster, defaults={"due_at": NOW})
-    store_walls(row, walls_now(cluster, NOW), NOW)
+    store_limits(row, limits_now(cluster, NOW), NOW)
     row.refresh_from_db()
     return row
 
@@ -78,22 +78,22 @@ def primary() -> Instance:
     return make_trio()[0]
 
 
-def walls_on(page: str) -> list[tuple[str, str]]:
+def limits_on(page: str) -> list[tuple[str, str]]:
     """Return kind and state of each limit, in the order of the page."""
-    return re.findall(r'<li data-wall="([^"]*)"\s+data-state="([^"]*)"', page)
+    return re.findall(r'<li data-limit="([^"]*)"\s+data-state="([^"]*)"', page)
 
 
 def test_capacity_page_ranks_limits_by_date(viewer: Client, primary: Instance) -> None:
     largest = [{"schema": "shop", "table": "orders", "bytes": 7 * GIB}]
     read(primary, 60, largest=largest, table_definition_cache=20_000)
-    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.SCHEMAS, value=600)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=LimitKind.SCHEMAS, value=600)
     forecast(primary.cluster)
     answer = viewer.get(PAGE)
     page = answer.content.decode()
     assert answer.status_code == 200
-    assert walls_on(page) == [("disk", "ahead"), ("schemas", "ahead"), ("definitions", "not-growing")]
+    assert limits_on(page) == [("disk", "ahead"), ("schemas", "ahead"), ("definitions", "not-growing")]
     disk = answer.context["rows"][0]
-    assert disk.days == days_text(disk.wall, NOW)
+    assert disk.days == days_text(disk.limit, NOW)
     assert "39" in disk.days or "40" in disk.days
     assert re.search(r"\b2026-04-1\d\b", answer.context["soonest"])
     assert dict(disk.evidence)["Backtest"]
@@ -110,9 +110,9 @@ def test_capacity_page_of_a_new_cluster_has_no_dates(viewer: Client, primary: In
     forecast(primary.cluster)
     answer = viewer.get(PAGE)
     (row,) = answer.context["rows"]
-    assert row.wall.state is WallState.UNKNOWN
-    assert "9" in when_text(row.wall)
-    assert "28" in when_text(row.wall)
+    assert row.limit.state is LimitState.UNKNOWN
+    assert "9" in when_text(row.limit)
+    assert "28" in when_text(row.limit)
     assert (row.days, row.per_day, answer.context["soonest"]) == ("", "—", "")
     assert marks(answer.content.decode(), "soonest") == []
 
@@ -124,7 +124,7 @@ def test_capacity_page_lists_one_row_for_each_limit_with_the_soonest_instance(vi
     forecast(primary.cluster)
     answer = viewer.get(PAGE)
     (row,) = answer.context["rows"]
-    assert (row.wall.instance, [other.wall.instance for other in row.others]) == (
+    assert (row.limit.instance, [other.limit.instance for other in row.others]) == (
         *("backup-1", ["replica-1", "primary-1"]),
     )
     assert answer.context["instance"] == "backup-1"
@@ -156,7 +156,7 @@ def test_capacity_page_escapes_names_of_tables(viewer: Client, primary: Instance
     assert name not in viewer.get(PAGE).content.decode()
 
 
-def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instance) -> None:
+def test_capacity_files_have_readings_and_limits(viewer: Client, primary: Instance) -> None:
     read(primary, 40)
     forecast(primary.cluster)
     answer = viewer.get(PAGE, {"format": "csv"})
@@ -167,9 +167,9 @@ def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instanc
         *("primary-1", str(40 * GIB), ""),
     )
     content = viewer.get(PAGE, {"format": "json"}).json()
-    (wall,) = content["walls"]
-    assert (wall["kind"], wall["state"], wall["unit"]) == ("disk", "ahead", "bytes")
-    assert wall["trend"]["backtest_days"]
+    (limit,) = content["limits"]
+    assert (limit["kind"], limit["state"], limit["unit"]) == ("disk", "ahead", "bytes")
+    assert limit["trend"]["backtest_days"]
     assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 3
 
 
@@ -220,10 +220,10 @@ def test_thresholds_need_an_operator(viewer: Client, primary: Instance) -> None:
     assert viewer.get(f"{PAGE}thresholds/").status_code == 405
     assert f'action="{PAGE}thresholds/"' not in viewer.get(PAGE).content.decode()
     with pytest.raises(Refused) as caught:
-        set_thresholds(actor=make_viewer("vera"), cluster=primary.cluster, values={WallKind.SCHEMAS: 600})
+        set_thresholds(actor=make_viewer("vera"), cluster=primary.cluster, values={LimitKind.SCHEMAS: 600})
     assert caught.value.code == "access.denied"
     olga = make_operator()
-    for values in ({WallKind.REDO: 5}, {WallKind.SCHEMAS: 0}, {WallKind.DISK: 2**63}):
+    for values in ({LimitKind.REDO: 5}, {LimitKind.SCHEMAS: 0}, {LimitKind.DISK: 2**63}):
         with pytest.raises(Refused) as caught:
             set_thresholds(actor=olga, cluster=primary.cluster, values=values)
         assert caught.value.code == "capacity.invalid"
@@ -239,30 +239,30 @@ def test_fleet_and_cluster_pages_flag_limits_within_90_days(viewer: Client, prim
     answer = viewer.get("/")
     page = answer.content.decode()
     assert answer.context["fleet"].near_limit == 1
-    assert marks(page, "wall") == ["disk"]
+    assert marks(page, "limit") == ["disk"]
     assert f'href="{PAGE}"' in page
-    assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
-    assert marks(viewer.get("/clusters/far/").content.decode(), "wall") == []
+    assert marks(viewer.get("/clusters/shop/").content.decode(), "limit") == ["disk"]
+    assert marks(viewer.get("/clusters/far/").content.decode(), "limit") == []
 
 
 def test_pages_flag_a_coming_date_beside_a_reached_limit(viewer: Client, primary: Instance) -> None:
     read(primary, 60, connections_peak=151, max_connections=151)
     forecast(primary.cluster)
     answer = viewer.get(PAGE)
-    found = {row.wall.kind: (row.wall.state, row.is_soon) for row in answer.context["rows"]}
-    assert found == {WallKind.CONNECTIONS: (WallState.REACHED, False), WallKind.DISK: (WallState.AHEAD, True)}
-    assert (answer.context["found"].flagged.kind, answer.context["is_soon"]) == (WallKind.DISK, True)
-    assert marks(viewer.get("/").content.decode(), "wall") == ["disk"]
-    assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
+    found = {row.limit.kind: (row.limit.state, row.is_soon) for row in answer.context["rows"]}
+    assert found == {LimitKind.CONNECTIONS: (LimitState.REACHED, False), LimitKind.DISK: (LimitState.AHEAD, True)}
+    assert (answer.context["found"].flagged.kind, answer.context["is_soon"]) == (LimitKind.DISK, True)
+    assert marks(viewer.get("/").content.decode(), "limit") == ["disk"]
+    assert marks(viewer.get("/clusters/shop/").content.decode(), "limit") == ["disk"]
 
 
 def test_a_reached_threshold_and_the_full_disk_are_two_limits(viewer: Client, primary: Instance) -> None:
     read(primary, 60)
-    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.DISK, value=450 * GIB)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=LimitKind.DISK, value=450 * GIB)
     forecast(primary.cluster)
     answer = viewer.get(PAGE)
-    assert walls_on(answer.content.decode()) == [("disk", "reached"), ("disk", "ahead")]
-    assert answer.context["found"].flagged == answer.context["rows"][1].wall
+    assert limits_on(answer.content.decode()) == [("disk", "reached"), ("disk", "ahead")]
+    assert answer.context["found"].flagged == answer.context["rows"][1].limit
     assert answer.context["rows"][0].others == ()
 
 

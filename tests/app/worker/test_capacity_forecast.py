@@ -1,4 +1,4 @@
-"""The walls of each cluster are computed by the worker and read by pages."""
+"""The limits of each cluster are computed by the worker and read by pages."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from dbops.engine.capacity.limits import LimitKind, LimitState
 from dbops.engine.capacity.trend import TrendState
-from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.states import Status
 from dbops.loaders import capacity
 from dbops.models import CapacityForecast, CapacityThreshold, Cluster, Instance, Rebuild
-from dbops.queries.capacity import cluster_walls, latest_readings, readings_of, series_of, soon_by_cluster
+from dbops.queries.capacity import cluster_limits, latest_readings, readings_of, series_of, soon_by_cluster
 from dbops.worker import capacity_forecast
 from tests.app.capacity_rows import GIB, NOW, make_readings
 from tests.app.factories import make_rebuild, make_trio
@@ -32,23 +32,23 @@ def fill(primary: Instance, **values: Any) -> None:
     )
 
 
-def states(cluster: Cluster) -> dict[WallKind, WallState]:
-    return {wall.kind: wall.state for wall in cluster_walls(cluster).walls}
+def states(cluster: Cluster) -> dict[LimitKind, LimitState]:
+    return {limit.kind: limit.state for limit in cluster_limits(cluster).limits}
 
 
-def test_walls_are_stored_and_read() -> None:
+def test_limits_are_stored_and_read() -> None:
     primary, _, _ = make_trio()
     fill(primary)
-    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.SCHEMAS, value=600)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=LimitKind.SCHEMAS, value=600)
     assert capacity_forecast.forecast_due(NOW) == 1
-    found = cluster_walls(primary.cluster)
-    assert (found.computed_at, found.thresholds) == (NOW, {WallKind.SCHEMAS: 600})
+    found = cluster_limits(primary.cluster)
+    assert (found.computed_at, found.thresholds) == (NOW, {LimitKind.SCHEMAS: 600})
     assert states(primary.cluster) == {
-        WallKind.DEFINITIONS: WallState.REACHED,
-        WallKind.DISK: WallState.AHEAD,
-        WallKind.SCHEMAS: WallState.AHEAD,
+        LimitKind.DEFINITIONS: LimitState.REACHED,
+        LimitKind.DISK: LimitState.AHEAD,
+        LimitKind.SCHEMAS: LimitState.AHEAD,
     }
-    disk = found.walls[1]
+    disk = found.limits[1]
     assert disk.first is not None
     assert abs(disk.first - NOW - timedelta(days=41)) < timedelta(minutes=5)
     assert soon_by_cluster(NOW) == {primary.cluster_id: disk}
@@ -84,7 +84,7 @@ def test_a_fault_in_one_cluster_stops_no_other(caplog: pytest.LogCaptureFixture)
     type(reading).objects.filter(instance=broken).update(auto_increment=[{}])
     CapacityForecast.objects.create(cluster=broken.cluster, due_at=NOW - timedelta(minutes=5))
     assert capacity_forecast.forecast_due(NOW) == 1
-    assert cluster_walls(other.cluster).computed_at == NOW
+    assert cluster_limits(other.cluster).computed_at == NOW
     assert [record.args for record in caplog.records] == [("broken",)]
     row = CapacityForecast.objects.get(cluster=broken.cluster)
     assert (row.computed_at, row.due_at) == (None, NOW + timedelta(hours=1))
@@ -96,8 +96,8 @@ def test_few_days_are_not_known_yet() -> None:
     primary, _, _ = make_trio()
     make_readings(primary, 9, disk_bytes=100 * GIB, disk_free_bytes=41 * GIB, per_day={"disk_free_bytes": -GIB})
     capacity_forecast.forecast_due(NOW)
-    [wall] = cluster_walls(primary.cluster).walls
-    assert (wall.state, wall.trend.state, wall.trend.days) == (WallState.UNKNOWN, TrendState.UNKNOWN, 9)
+    [limit] = cluster_limits(primary.cluster).limits
+    assert (limit.state, limit.trend.state, limit.trend.days) == (LimitState.UNKNOWN, TrendState.UNKNOWN, 9)
     assert soon_by_cluster(NOW) == {}
 
 
@@ -105,16 +105,16 @@ def test_a_reached_disk_is_flagged_at_once() -> None:
     primary, _, _ = make_trio()
     make_readings(primary, 9, disk_bytes=100 * GIB, disk_free_bytes=0)
     capacity_forecast.forecast_due(NOW)
-    assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
+    assert [limit.kind for limit in soon_by_cluster(NOW).values()] == [LimitKind.DISK]
 
 
 def test_a_reached_limit_of_connections_hides_no_disk_that_fills() -> None:
     primary, _, _ = make_trio()
     fill(primary, connections_peak=151, max_connections=151)
     capacity_forecast.forecast_due(NOW)
-    assert states(primary.cluster)[WallKind.CONNECTIONS] is WallState.REACHED
-    assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
-    flagged = cluster_walls(primary.cluster).flagged
+    assert states(primary.cluster)[LimitKind.CONNECTIONS] is LimitState.REACHED
+    assert [limit.kind for limit in soon_by_cluster(NOW).values()] == [LimitKind.DISK]
+    flagged = cluster_limits(primary.cluster).flagged
     assert flagged == soon_by_cluster(NOW)[primary.cluster_id]
     assert soon_by_cluster(NOW - timedelta(days=60)) == {}
 
@@ -132,16 +132,16 @@ def test_rebuild_time_follows_the_source_that_is_read(settings: Any) -> None:
         checkpoint={"stream.bytes": 100 * GIB},
     )
     capacity_forecast.forecast_due(NOW)
-    walls = {wall.kind: wall for wall in cluster_walls(primary.cluster).walls}
-    goal = walls[WallKind.REBUILD_TIME]
-    assert (goal.instance, goal.current, goal.limit) == (backup.name, 3600, 7200)
+    limits = {limit.kind: limit for limit in cluster_limits(primary.cluster).limits}
+    goal = limits[LimitKind.REBUILD_TIME]
+    assert (goal.instance, goal.current, goal.value) == (backup.name, 3600, 7200)
     assert goal.first is not None
     assert abs(goal.first - NOW - timedelta(days=200)) < timedelta(minutes=30)
-    assert walls[WallKind.BINLOG].limit == 86400
+    assert limits[LimitKind.BINLOG].value == 86400
     Cluster.objects.update(redundancy_goal_seconds=3000)
     capacity_forecast.forecast_due(NOW + timedelta(days=1))
-    own = {wall.kind: wall for wall in cluster_walls(primary.cluster).walls}[WallKind.REBUILD_TIME]
-    assert (own.limit, own.state) == (3000, WallState.REACHED)
+    own = {limit.kind: limit for limit in cluster_limits(primary.cluster).limits}[LimitKind.REBUILD_TIME]
+    assert (own.value, own.state) == (3000, LimitState.REACHED)
 
 
 def test_histories_are_of_the_window_with_auto_increment_columns() -> None:
@@ -168,7 +168,7 @@ def test_pages_read_with_a_fixed_number_of_queries(django_assert_num_queries: Dj
     with django_assert_num_queries(1):
         assert len(soon_by_cluster(NOW)) == 3
     with django_assert_num_queries(2):
-        cluster_walls(cluster)
+        cluster_limits(cluster)
     with django_assert_num_queries(1):
         series = series_of(cluster, primary.name, NOW - timedelta(days=10), ("schemas", "open_tables"))
     assert series["schemas"][-1] == (NOW, 500)

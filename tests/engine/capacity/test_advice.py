@@ -16,9 +16,9 @@ from dbops.engine.capacity.advice_inputs import (
     kind_of,
 )
 from dbops.engine.capacity.contention import Contention
+from dbops.engine.capacity.limits import THRESHOLD, CapacityLimit, LimitKind, limit_of
 from dbops.engine.capacity.trend import Trend, TrendState
 from dbops.engine.capacity.waits import WaitClass
-from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, wall_of
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
 VALUES = {
@@ -41,7 +41,7 @@ LATCH = Contention(WaitClass.INDEX_PAGES, 0.3, (("wait/synch/sxlock/innodb/index
 POOL = {"Innodb_buffer_pool_reads": 100, "Innodb_buffer_pool_read_requests": 1000}
 
 
-def growing(kind: WallKind, current: float, limit: float, per_day: float) -> Wall:
+def growing(kind: LimitKind, current: float, value: float, per_day: float) -> CapacityLimit:
     trend = Trend(
         TrendState.GROWING,
         90,
@@ -53,7 +53,7 @@ def growing(kind: WallKind, current: float, limit: float, per_day: float) -> Wal
         low_per_day=per_day / 2,
         high_per_day=per_day * 2,
     )
-    return wall_of(kind, "db-1", current=current, limit=limit, limit_is=THRESHOLD, trend=trend)
+    return limit_of(kind, "db-1", current=current, value=value, set_by=THRESHOLD, trend=trend)
 
 
 def only(given: AdviceInputs, kind: AdviceKind) -> Advice:
@@ -177,23 +177,23 @@ def test_newest_test_decides() -> None:
 
 
 def test_schemas_have_a_date_and_a_number_to_move() -> None:
-    wall = growing(WallKind.SCHEMAS, 570, 600, 0.5)
-    found = only(replace(MYSQL, values={"schemas": 570.0}, walls=[wall]), AdviceKind.FEWER_SCHEMAS)
+    limit = growing(LimitKind.SCHEMAS, 570, 600, 0.5)
+    found = only(replace(MYSQL, values={"schemas": 570.0}, limits=[limit]), AdviceKind.FEWER_SCHEMAS)
     assert found.by == (NOW + timedelta(days=30), NOW + timedelta(days=120))
     assert found.move == 153
     assert found.changes == ()
 
 
 def test_schemas_without_growth_are_no_reason() -> None:
-    still = wall_of(
-        WallKind.SCHEMAS,
+    still = limit_of(
+        LimitKind.SCHEMAS,
         "db-1",
         current=100,
-        limit=600,
-        limit_is=THRESHOLD,
+        value=600,
+        set_by=THRESHOLD,
         trend=Trend(TrendState.NOT_GROWING, 90, 100, NOW),
     )
-    assert advise(replace(MYSQL, values={"schemas": 100.0}, walls=[still])) == ()
+    assert advise(replace(MYSQL, values={"schemas": 100.0}, limits=[still])) == ()
 
 
 def test_knee_of_a_load_test_is_a_limit() -> None:
@@ -212,13 +212,13 @@ def test_knee_of_a_load_test_is_a_limit() -> None:
     ],
 )
 def test_redo_of_an_hour_fits(flavor: str, version: tuple[int, int, int], name: str, new: int) -> None:
-    wall = growing(WallKind.REDO, 20 * GIB, 16 * GIB, 1)
+    limit = growing(LimitKind.REDO, 20 * GIB, 16 * GIB, 1)
     given = replace(
         MYSQL,
         flavor=flavor,
         version=version,
         values={"redo_bytes_per_second": 20 * GIB / 3600, "redo_capacity_bytes": 16 * GIB},
-        walls=[wall],
+        limits=[limit],
     )
     assert values(only(given, AdviceKind.REDO_CAPACITY)) == {name: str(new)}
 
