@@ -57,8 +57,8 @@ _KNEES = {
         "{percentile} leaves its budget between {after} and {at}: a slope, "
         "{ratio} times the first step’s ({low} to {high})."
     ),
-    KneeKind.LIMIT: phrase(
-        "{percentile} leaves its budget between {after} and {at}: an even rise to the limit, "
+    KneeKind.EVEN_RISE: phrase(
+        "{percentile} leaves its budget between {after} and {at}: an even rise, "
         "{ratio} times the first step’s ({low} to {high})."
     ),
 }

@@ -2,7 +2,7 @@
 
 Chosen by trials on generated curves. Methods that look for the sharpest bend (Kneedle) find one on every curve, flat ones included. A fit
 of two lines misses a jump. A threshold with an interval over the repeats finds jumps and bends, and asks the operator's own question: where
-does the latency leave its budget? A second look at the slopes tells a wall, a bend, and a curve that grew evenly to the limit.
+does the latency leave its budget? A second look at the slopes tells a wall, a slope and an even rise apart.
 """
 
 import math
@@ -21,7 +21,7 @@ BUDGET = 2.0
 LEAST_REPEATS, LEAST_STEPS = 3, 3
 #: A jump between neighbours of at least this ratio, and this much beyond the curve's other ones, is a wall.
 WALL_RATIO, WALL_BEYOND = 1.5, 2.0
-#: A slope (logarithm by logarithm) that increases by at least this is a bend.
+#: A slope (logarithm by logarithm) that increases by at least this is a bend: the knee is a slope.
 BEND = 0.25
 DRAWS, ONE_SIDED = 1000, 0.05
 
@@ -31,7 +31,7 @@ class KneeKind(StrEnum):
 
     WALL = "wall"
     SLOPE = "slope"
-    LIMIT = "limit reached"
+    EVEN_RISE = "even rise"
     NONE = "no knee shown"
     UNKNOWN = "unknown"
 
@@ -147,7 +147,7 @@ def _kind(curve: _Curve, place: int) -> KneeKind:
             if jumps[end - 1] > WALL_BEYOND * median(others):
                 return KneeKind.WALL
     corners = [corner for corner in range(1, place) if corner < len(curve.steps) - 1]
-    return KneeKind.SLOPE if any(curve.bend_low(corner) > BEND for corner in corners) else KneeKind.LIMIT
+    return KneeKind.SLOPE if any(curve.bend_low(corner) > BEND for corner in corners) else KneeKind.EVEN_RISE
 
 
 def _slope(places: Sequence[float], values: Sequence[float]) -> float:

@@ -73,7 +73,7 @@ def test_test_of_two_kinds_or_without_an_end_tests_none(load_test: LoadTest) -> 
     [
         (knee("wall"), 300),
         (knee("no knee shown"), None),
-        (knee("limit reached", P95={"kind": "slope", "after": 150.0, "at": 300.0}), 150),
+        (knee("even rise", P95={"kind": "slope", "after": 150.0, "at": 300.0}), 150),
         (knee("wall") | {"Raised": "WantedRate"}, None),
     ],
 )

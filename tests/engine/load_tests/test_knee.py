@@ -42,7 +42,7 @@ def knees(shape: str, **fields: float) -> list[Knee]:
         ("wall", 0.30, KneeKind.WALL, 8, 18),
         ("bend", 0.05, KneeKind.SLOPE, 8, 18),
         ("bend", 0.15, KneeKind.SLOPE, 8, 14),
-        ("linear", 0.15, KneeKind.LIMIT, 4, 18),
+        ("linear", 0.15, KneeKind.EVEN_RISE, 4, 18),
     ],
 )
 def test_knees_are_found_in_most_seeds(
@@ -55,7 +55,7 @@ def test_knees_are_found_in_most_seeds(
 
 def test_a_slow_drift_is_no_knee() -> None:
     found = knees("drift", noise=0.15, steps=8)
-    assert sum(knee.kind in (KneeKind.NONE, KneeKind.LIMIT) for knee in found) >= 18
+    assert sum(knee.kind in (KneeKind.NONE, KneeKind.EVEN_RISE) for knee in found) >= 18
 
 
 def test_a_wall_has_a_ratio_with_its_interval() -> None:
