@@ -233,6 +233,6 @@ def spell(seconds: float) -> str:
 
 def in_tenths(seconds: float) -> str:
     """Return ``4.2 s`` for less than ten seconds, ``< 0.1 s`` at least; ``""`` for longer durations and whole seconds."""
-    seconds = max(0.0, seconds)
+    seconds = max(0.0, float(seconds))
     tenths = round(seconds, 1)
     return f"{tenths or '< 0.1'} s" if tenths < TENTHS_BELOW_SECONDS and not seconds.is_integer() else ""

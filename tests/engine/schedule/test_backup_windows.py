@@ -89,6 +89,7 @@ def test_expected_end_is_never_in_the_past(taken: float, p50: float, more: float
     [
         (0, "0 s"),
         (4.24, "4.2 s"),
+        (5, "5 s"),
         (9.96, "10 s"),
         (59.4, "59 s"),
         (60, "1 min"),
