@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from dbops.engine.facts.instance import from_record
 from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.finish.sweep import Place, left_over
+from dbops.engine.rebuilds.steps.finish.sweep import CleanUpPlace, left_over
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.states import Status, StepState
@@ -79,13 +79,13 @@ class RebuildPage:
         return next((row for row in self.steps if row.is_running), None)
 
     @property
-    def left_over(self) -> list[tuple[Place, str]]:
+    def left_over(self) -> list[tuple[CleanUpPlace, str]]:
         """What the clean-up of an ended rebuild has not reached yet, each with its name."""
         names = {
-            Place.SOURCE_HOST: phrase("host of {instance}", instance=self.rebuild.source.name),
-            Place.SOURCE_SERVER: phrase("database server {instance}", instance=self.rebuild.source.name),
-            Place.TARGET_HOST: phrase("host of {instance}", instance=self.rebuild.target.name),
-            Place.TARGET_SERVER: phrase("database server {instance}", instance=self.rebuild.target.name),
+            CleanUpPlace.SOURCE_HOST: phrase("host of {instance}", instance=self.rebuild.source.name),
+            CleanUpPlace.SOURCE_SERVER: phrase("database server {instance}", instance=self.rebuild.source.name),
+            CleanUpPlace.TARGET_HOST: phrase("host of {instance}", instance=self.rebuild.target.name),
+            CleanUpPlace.TARGET_SERVER: phrase("database server {instance}", instance=self.rebuild.target.name),
         }
         return [(place, names[place]) for place in left_over(self.rebuild.checkpoint)]
 

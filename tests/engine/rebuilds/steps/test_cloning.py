@@ -8,7 +8,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, close_donor
-from dbops.engine.rebuilds.steps.finish.sweep import Place, left_over, needs_sweep, sweep
+from dbops.engine.rebuilds.steps.finish.sweep import CleanUpPlace, left_over, needs_sweep, sweep
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine.by_name import build_plan
 from tests.engine.rebuilds.test_clone import POLLS, world
@@ -199,7 +199,7 @@ def test_sweep_cleans_a_donor_that_was_unreachable() -> None:
     donor.users.add(USER)
     run = run_of(donor, donor_opened=True, donor_closed=False, source_differs="")
     donor.down = Unreachable("mysql.unreachable", "Talking", cause="2003")
-    assert left_over(run.checkpoint) == [Place.SOURCE_SERVER]
+    assert left_over(run.checkpoint) == [CleanUpPlace.SOURCE_SERVER]
     assert [error.code for error in sweep(run, ())] == ["mysql.unreachable"]
     assert needs_sweep(run)
     donor.down = None

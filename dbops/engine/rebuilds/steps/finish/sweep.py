@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durability_at_end
 
 
-class Place(StrEnum):
+class CleanUpPlace(StrEnum):
     """A machine or a server on which an ended run left something."""
 
     SOURCE_HOST = "source host"
@@ -28,15 +28,16 @@ def needs_sweep(run: Run) -> bool:
     return bool(left_over(run.checkpoint))
 
 
-def left_over(checkpoint: Mapping[str, Any]) -> list[Place]:
+def left_over(checkpoint: Mapping[str, Any]) -> list[CleanUpPlace]:
     """Return the places that the clean-up of an ended run did not reach."""
     opened, donor = bool(checkpoint.get("source_opened")), bool(checkpoint.get("donor_opened"))
     is_compared = "source_found" not in checkpoint or "source_differs" in checkpoint
     left = {
-        Place.SOURCE_HOST: opened and not checkpoint.get("source_closed"),
-        Place.SOURCE_SERVER: (donor and not checkpoint.get("donor_closed")) or ((opened or donor) and not is_compared),
-        Place.TARGET_HOST: (opened and not checkpoint.get("key_forgotten")) or not is_target_known(checkpoint),
-        Place.TARGET_SERVER: "relaxed" in checkpoint and not checkpoint.get("rolled_back"),
+        CleanUpPlace.SOURCE_HOST: opened and not checkpoint.get("source_closed"),
+        CleanUpPlace.SOURCE_SERVER: (donor and not checkpoint.get("donor_closed"))
+        or ((opened or donor) and not is_compared),
+        CleanUpPlace.TARGET_HOST: (opened and not checkpoint.get("key_forgotten")) or not is_target_known(checkpoint),
+        CleanUpPlace.TARGET_SERVER: "relaxed" in checkpoint and not checkpoint.get("rolled_back"),
     }
     return [place for place, is_left in left.items() if is_left]
 
