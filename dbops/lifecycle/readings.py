@@ -19,12 +19,12 @@ KEPT = 20
 Reading = TypeVar("Reading", bound=RequestedReading)
 
 
-def queue_reading(row: Reading, *, action: str, detail: dict[str, Any], publish: Callable[[int], None]) -> Reading:
+def queue_reading(row: Reading, *, action: str, detail: dict[str, Any], wake: Callable[[int], None]) -> Reading:
     """Queue a reading, with its audit entry. Return it, or the one that already runs on its instance.
 
     Args:
         detail: of the audit entry, besides the reading's number.
-        publish: wakes a worker after the current transaction commits.
+        wake: wakes a worker after the current transaction commits.
     """
     row.slot, row.requested_at, row.status = row.instance_id, clock.now(), "queued"
     try:
@@ -32,11 +32,11 @@ def queue_reading(row: Reading, *, action: str, detail: dict[str, Any], publish:
             row.save(force_insert=True)
             subject = row.instance.name
             append(actor=row.requested_by, action=action, subject=subject, detail={"reading": row.pk, **detail})
-            publish(row.pk)
+            wake(row.pk)
     except IntegrityError:
         running = type(row)._default_manager.filter(slot=row.slot).first()
         # None: it has just ended, so its slot is free again
-        return running or queue_reading(row, action=action, detail=detail, publish=publish)
+        return running or queue_reading(row, action=action, detail=detail, wake=wake)
     return row
 
 

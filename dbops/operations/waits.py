@@ -30,4 +30,4 @@ def request_wait_reading(*, actor: User, instance: Instance, seconds: int) -> Wa
     if seconds not in SECONDS:
         raise Refused("waits.seconds", operation, cause=f"{seconds} s")
     row = WaitReading(instance=instance, seconds=seconds, requested_by=actor.get_username())
-    return queue_reading(row, action="waits.requested", detail={"seconds": seconds}, publish=publish_wait_reading)
+    return queue_reading(row, action="waits.requested", detail={"seconds": seconds}, wake=publish_wait_reading)

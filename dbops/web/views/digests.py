@@ -13,6 +13,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.load_tests.digests import digest_plan
 from dbops.engine.load_tests.request import Raised
 from dbops.engine.load_tests.workload import Profile
+from dbops.engine.states import Role
 from dbops.models import Cluster, DigestReading, Instance
 from dbops.operations.digests import request_digest_reading
 from dbops.queries.digests import digest_readings_of, digests_of, find_digest_reading
@@ -52,7 +53,7 @@ def _context(request: HttpRequest, cluster: Cluster) -> dict[str, object]:
     row = find_digest_reading(request.GET.get("reading", "") or newest, cluster_id=cluster.pk)
     found = digests_of(row)
     kept = _kept(request)
-    instances = list(Instance.objects.filter(cluster=cluster).order_by("name"))
+    instances = list(Instance.objects.filter(cluster=cluster).exclude(role=Role.TIDB).order_by("name"))
     return {
         "cluster": cluster,
         "instances": instances,

@@ -107,6 +107,14 @@ def test_no_name_of_a_schema_is_refused(source: Instance, operator: Client, sche
     assert not DigestReading.objects.exists()
 
 
+def test_tidb_node_is_refused_and_not_offered(source: Instance, operator: Client) -> None:
+    Instance.objects.filter(pk=source.pk).update(role=Instance.Roles.TIDB)
+    assert source not in operator.get(PAGE).context["instances"]
+    answer = operator.post(READ, WANTED)
+    assert (answer.status_code, answer.context["refused"].code) == (409, "flavor.tidb")
+    assert not DigestReading.objects.exists()
+
+
 def test_second_click_leads_to_the_running_reading(source: Instance, operator: Client) -> None:
     operator.post(READ, WANTED)
     operator.post(READ, {**WANTED, "schema": "other"})
