@@ -216,11 +216,12 @@ class Stage:
     def make_people(self) -> dict[str, str]:
         """Create the accounts, with passwords kept between starts; return them."""
         file = FOLDER / "login.txt"
-        if not file.exists():
-            draft = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(draft, "w") as handle:
-                handle.writelines(f"{name} {secrets.token_urlsafe(12)}\n" for name in PEOPLE)
-        people = dict(line.split() for line in file.read_text().splitlines())
+        with os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+") as lines:
+            lines.seek(0)
+            people = dict(line.split() for line in lines)
+            new = {name: secrets.token_urlsafe(12) for name in PEOPLE if name not in people}
+            lines.writelines(f"{name} {password}\n" for name, password in new.items())
+        people |= new
         self._make_accounts(people, self.environment)
         return people
 
