@@ -326,7 +326,11 @@ def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
     if facts is None or facts.server is None or facts.local_privileges is None:
         return
     if lacks := lacking_for_dump(facts):
-        advice = phrase("Grant them and make a new dump: this one may lack triggers or whole schemas.")
+        advice = phrase(
+            "Grant them and make a new dump: this one may lack triggers or whole schemas. "
+            "`manage.py grants {instance} --for dumps` prints the statements.",
+            instance=inputs.source.name,
+        )
         yield warning(code, title, f"{lacks[:1].upper()}{lacks[1:]}.", advice)
     else:
         yield ok(code, title, phrase("It has all privileges that a dump needs."))

@@ -28,6 +28,13 @@ def unknown(code: str, title: str, of: str) -> Finding:
     )
 
 
+def grants_advice(instance: str) -> str:
+    return phrase(
+        "Grant the missing privileges. On the dashboard's machine, `manage.py grants {instance}` prints all statements.",
+        instance=instance,
+    )
+
+
 def gib(size: float) -> str:
     """Return bytes as text: ``1.5 GiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):

@@ -57,7 +57,7 @@ def data_files_lie_together(inputs: PlanInputs) -> Iterator[Finding]:
         advice = phrase("Remove the option: dbops puts all data files into the data directory itself.")
         yield refusal(code, title, f"{'; '.join(wrong)}.", advice)
     else:
-        yield ok(code, title, root)
+        yield ok(code, title, phrase("None in {datadir}.", datadir=root))
 
 
 CHECKS = (named_files_are_kept, data_files_lie_together)

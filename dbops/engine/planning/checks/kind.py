@@ -177,7 +177,7 @@ def target_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
             phrase("Replace it with the service's own means: {own_copies}", own_copies=OWN_COPIES[kind.managed_by]),
         )
     else:
-        yield ok(code, title, kind.product)
+        yield ok(code, title, phrase("None: {product}.", product=kind.product))
 
 
 def source_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
@@ -201,7 +201,7 @@ def source_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
         )
         yield refusal(code, title, seen, advice)
     else:
-        yield ok(code, title, kind.product)
+        yield ok(code, title, phrase("None: {product}.", product=kind.product))
 
 
 def primary_keeps_what_it_says(inputs: PlanInputs) -> Iterator[Finding]:
@@ -236,7 +236,7 @@ def primary_keeps_what_it_says(inputs: PlanInputs) -> Iterator[Finding]:
             advice,
         )
     else:
-        yield ok(code, title, kind.product)
+        yield ok(code, title, phrase("None: {product}.", product=kind.product))
 
 
 def products_agree(inputs: PlanInputs) -> Iterator[Finding]:

@@ -143,7 +143,7 @@ def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
         advice = phrase("Instances with separate data, undo, redo or binary log directories are not supported.")
         yield refusal(code, title, f"{'; '.join(outside)}.", advice)
     else:
-        yield ok(code, title, inside)
+        yield ok(code, title, phrase("All data is in {datadir}.", datadir=facts.datadir.path))
 
 
 def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.versions import product_name
 from dbops.engine.phrases import joined, phrase
-from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.checks.findings import grants_advice, ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
@@ -19,7 +19,7 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
 
 def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse one server as both, compared by name, address, data directory on the host, and the servers' own identities."""
-    code, title = "pair.differ", phrase("Identity of source and target")
+    code, title = "pair.differ", phrase("Instances of source and target")
     source, target = inputs.source, inputs.target
     same = [
         word
@@ -277,7 +277,9 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             phrase("Local login on the {role}", role=role),
         )
         if facts.admin_login.error:
-            advice = phrase("Let the account log in over the local socket, without TLS or by socket.")
+            advice = phrase(
+                "Let the account log in over the local socket: without TLS, or with unix_socket or auth_socket."
+            )
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
             yield ok(code, title, phrase("Over the local socket."))
@@ -294,7 +296,7 @@ def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
             "On the source it lacks {missing_privileges} on *.*; the copy has the same accounts.",
             missing_privileges=", ".join(server.missing_privileges),
         )
-        yield refusal(code, title, seen, phrase("Grant the missing privileges."))
+        yield refusal(code, title, seen, grants_advice(inputs.source.name))
     else:
         yield ok(code, title, phrase("All that a rebuild needs."))
 

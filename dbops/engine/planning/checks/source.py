@@ -6,7 +6,7 @@ from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors import engines
 from dbops.engine.flavors.write_lock import when_writes_wait
 from dbops.engine.phrases import joined, phrase
-from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.checks.findings import grants_advice, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -253,7 +253,7 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"{item.statement}: {item.error}",
-            phrase("Grant the missing privileges."),
+            grants_advice(inputs.source.name),
         )
     if facts.backup_account and not failed:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
@@ -270,7 +270,8 @@ def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
         seen = phrase("Not InnoDB: {locked}.", locked=engines.as_text(locked))
         yield warning(code, title, seen, phrase("Writes to these tables wait while they are copied."))
     else:
-        yield ok(code, title, engines.as_text(server.foreign_engines) or phrase("InnoDB only."))
+        text = engines.as_text(server.foreign_engines)
+        yield ok(code, title, phrase("None: {engines}.", engines=text) if text else phrase("InnoDB only."))
 
 
 def backup_has_all_engines(inputs: PlanInputs) -> Iterator[Finding]:
@@ -327,7 +328,7 @@ def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
             phrase("Instances with separate data, undo or log directories are not supported."),
         )
     else:
-        yield ok(code, title, server.datadir)
+        yield ok(code, title, phrase("All data is in {datadir}.", datadir=server.datadir))
 
 
 CHECKS = (
