@@ -204,7 +204,7 @@ def _note_differing(run: Run, record: dict[str, Any], state: dict[str, Any]) -> 
             state["whole"].remove(one["table"])
             state["at"], state["number"] = None, 0
             state["again"] = [other for other in state["again"] if other["table"] != one["table"]]
-            leave_out(record, MANY, f"{name}: its other ranges")
+            leave_out(record, MANY, phrase("{table}: its other ranges", table=name))
 
 
 def _missed(run: Run, reason: str) -> StepOutcome:

@@ -134,7 +134,7 @@ def _missed(run: Run, target: Database, record: dict[str, Any], state: dict[str,
     state["missed"] += 1
     if state["missed"] < TRIES:
         return again(1.0)
-    _use_up(run, target, record, state, "both servers did not come to one position", "the other rows")
+    _use_up(run, target, record, state, phrase("both servers did not come to one position"), phrase("the other rows"))
     return None
 
 

@@ -132,7 +132,7 @@ def openable(run: Run, target: Database, reference: ReferenceServer, record: dic
         if run.clock.now() - began >= PORTIONS_SECONDS:
             return again()
     if left:
-        note_unchecked(record, {f"{len(left)} tables": "the time for opening them was used up"})
+        note_unchecked(record, {phrase("the other tables"): phrase("the time for opening them was used up")})
     record["opened"] = state["done"]
     return _must_have_rows(run, target, reference, record, [Table(*names) for names in state["empty"]])
 
