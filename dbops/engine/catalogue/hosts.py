@@ -112,7 +112,7 @@ _SSH = (
     ),
     operator(
         "ssh.host_not_proven",
-        "The host has no certificate that proves it: none, or an expired one. Or its CA or its name is another one, or its key is revoked.",
+        "The host has no certificate that proves it: none, an expired one, one of another CA or name, or one with a revoked key.",
         "Nothing was sent to the host. Jobs that run there continue. The pinned key was not tried instead.",
         "Find out whether another machine answers at this address. Else issue a new host certificate and reload sshd. Or correct the "
         "certificate name on the host's page or the file of `DBOPS_SSH_HOST_CA_FILE`. See ssh-certificates.md.",
