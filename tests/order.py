@@ -12,6 +12,11 @@ LONG = (
     "tests/faults/test_guard.py",
     "tests/faults/test_process.py",
     "tests/faults/test_hosts.py",
+    "tests/drivers/test_load_rounds.py",
+    "tests/drivers/test_series.py",
+    "tests/drivers/test_waits.py",
+    "tests/lab/test_interrupted_runs.py",
+    "tests/deployed/test_bundle.py",
 )
 #: The fixture with the dashboard of a folder.
 DASHBOARD = "stack"
