@@ -154,8 +154,9 @@ def test_api_metrics_and_health_are_english(olga: User, japanese: None) -> None:
         assert (asked.status_code, asked.content) == (plain.status_code, plain.content)
 
 
-def test_exported_files_are_english(operator: Client) -> None:
+def test_exported_files_are_english(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     now = timezone.now()
+    monkeypatch.setattr("dbops.web.views.availability.clock.now", lambda: now)  # the forecast begins now
     ago = [now - timedelta(hours=hours) for hours in (960, 30, 28)]
     make_watched_trio(since=ago[0], away=ago[1], back=ago[2], now=now)
     address = "/availability/shop/?of=forecast&format=csv"
