@@ -17,6 +17,7 @@ LONG = (
     "tests/drivers/test_waits.py",
     "tests/lab/test_interrupted_runs.py",
     "tests/deployed/test_bundle.py",
+    "tests/deployed/test_clocks.py",
 )
 #: The fixture with the dashboard of a folder.
 DASHBOARD = "stack"
