@@ -1,6 +1,6 @@
 """Files with real servers that have a weekday: `script/test` runs those of today, beside all tests that have none.
 
-They need three times as long as the others. They are about other series, options and databases, shared reads, load tests, and longer
+They need twice as long as the others. They are about other series, options and databases, shared reads, load tests, and longer
 ways through the pages. Try a change of these with its own files; before a release, `script/test all` runs everything.
 """
 
@@ -10,16 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EVERY = 0
-#: From Monday to Sunday. Each needs about 540 s of a processor.
+#: From Monday to Sunday. Each needs about 500 s of a processor.
 TURNS: tuple[tuple[str, ...], ...] = (
     (
         "tests/databases/test_away.py",
         "tests/e2e/test_digest_load_tests.py",
         "tests/e2e/test_mysql_dump.py",
         "tests/e2e/test_shared_read.py",
-        "tests/e2e/test_sudo.py",
         "tests/e2e/test_traces.py",
-        "tests/situations/test_dashboard_away.py",
         "tests/situations/test_galera.py",
         "tests/browser/test_come_back.py",
         "tests/browser/test_firefox.py",
@@ -41,7 +39,6 @@ TURNS: tuple[tuple[str, ...], ...] = (
     (
         "tests/databases/test_app_on_postgresql.py",
         "tests/databases/test_order.py",
-        "tests/e2e/test_cancel.py",
         "tests/situations/test_mysql_5_7.py",
         "tests/situations/test_quiet_start.py",
         "tests/browser/test_admin_pages.py",
@@ -75,7 +72,6 @@ TURNS: tuple[tuple[str, ...], ...] = (
         "tests/browser/test_main_ways.py",
         "tests/drivers/test_load_rounds.py",
         "tests/drivers/test_waits.py",
-        "tests/deployed/test_confined.py",
     ),
     (
         "tests/databases/test_api.py",
@@ -93,7 +89,6 @@ TURNS: tuple[tuple[str, ...], ...] = (
     (
         "tests/databases/test_rebuild.py",
         "tests/e2e/test_connection_tests.py",
-        "tests/e2e/test_going_back.py",
         "tests/e2e/test_load_generators.py",
         "tests/e2e/test_notifications.py",
         "tests/e2e/test_restore_tests_elsewhere.py",
@@ -126,7 +121,7 @@ def header(config: pytest.Config) -> str | None:
     """Return what a run says of it at its start."""
     turn = config.getoption("--turn")
     return (
-        f"turn {turn} of {len(TURNS)}: {len(left_out(turn))} files have another weekday; script/test all"
+        f"turn {turn} of {len(TURNS)}: {len(left_out(turn))} files have another weekday; script/test all runs them"
         if turn
         else None
     )
